@@ -107,10 +107,11 @@ class CutBody:
         """
         try:
             if body.lstrip()[:1] == b"[":
-                if dataset.source is Source.PRODUCT_LOOKUP:
+                sent_rows = _LIST.decode(body)
+                if dataset.source in (Source.PRODUCT_LOOKUP, Source.REPORT):
                     return cls(memoryview(body), BARE, Envelope())
                 problem = f"the answer is an array, not an object with {rows_field}"
-                raise (ContractViolationError if _LIST.decode(body) else RowsMissingError)(dataset.name, problem)
+                raise (ContractViolationError if sent_rows else RowsMissingError)(dataset.name, problem)
             page = _OBJECT.decode(body)
             sent: dict[str, Any] = {name: digits_kept(bytes(page.get(name, _NULL))) for name in ERROR_FIELDS}
         except NO_JSON as error:
@@ -130,12 +131,14 @@ class CutBody:
         _checked(_parsed(body.replace(rows, rows[:1] + rows[-1:], 1), list))
         return cls(memoryview(rows), container, envelope)
 
-    def count(self) -> int | None:
-        """Return how many rows there are; None if the bytes of the rows are not one array."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bytes of the rows are one array."""
         try:
-            return len(_LIST.decode(self.rows))
+            _LIST.decode(self.rows)
         except NO_JSON:
-            return None
+            return False
+        return True
 
     def check_rows(self, count: int, columns: int | None) -> None:
         """Return unless a name stands twice in a row, or in the object of rows.
@@ -162,22 +165,11 @@ class CutBody:
                 names = sum(map(len, objects))
         except NO_JSON:  # the last bracket of the part stands in a text
             text, names = bytes(self.rows), -1
-        check_names(text, names + is_keyed * count)
-
-
-def check_names(text: bytes, count: int) -> None:
-    """Return unless a name stands twice in an object of a JSON text.
-
-    Args:
-        count: How many names the objects have if none stands twice, and no object is the value of another.
-
-    Raises:
-        RepeatedNameError: A name stands twice.
-    """
-    surplus = text.count(_MEMBER) - count
-    # Quotes inside texts are escaped, and some writers put a space before the colon.
-    if surplus and surplus not in (text.count(b"\\" + _MEMBER), -text.count(b'" :')):
-        _parsed(text, _checked)
+        # There are more, too, where an object is the value of another.
+        surplus = text.count(_MEMBER) - names - is_keyed * count
+        # Quotes inside texts are escaped, and some writers put a space before the colon.
+        if surplus and surplus not in (text.count(b"\\" + _MEMBER), -text.count(b'" :')):
+            _parsed(text, _checked)
 
 
 def _parsed(text: bytes, hook: Callable[[Any], object]) -> Any:

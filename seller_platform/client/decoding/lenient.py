@@ -12,7 +12,7 @@ from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
 from seller_platform.client.decoding.strict import Shape
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of, text_of
 from seller_platform.client.http.responses import not_json
-from seller_platform.contract import Column, Dataset
+from seller_platform.contract import Dataset
 from seller_platform.errors import ContractViolationError, DayMissingError
 
 _NULL = b"null"
@@ -60,10 +60,6 @@ class _Field:
     read: Reader
     is_required: bool
 
-    @classmethod
-    def of(cls, column: Column, zone: ZoneInfo, *, is_required: bool) -> "_Field":
-        return cls((column.name, *column.aliases), column.kind.value, reader_of(column.kind, zone), is_required)
-
 
 class _RowReader:
     """Reads rows one by one and records how they were spelled."""
@@ -73,7 +69,10 @@ class _RowReader:
         self.extras: dict[int, str] = {}
         self.unreadable: dict[int, dict[str, str]] = defaultdict(dict)
         self.unknown: set[str] = set()
-        self._fields = [_Field.of(column, zone, is_required=column.name == dataset.day) for column in dataset.columns]
+        self._fields = [
+            _Field((each.name, *each.aliases), each.kind.value, reader_of(each.kind, zone), each.name == dataset.day)
+            for each in dataset.columns
+        ]
         self._known = {name for field in self._fields for name in field.names}
         self._spelled: dict[str, int] = dict.fromkeys(self._known, 0)
 

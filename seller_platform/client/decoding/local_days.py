@@ -23,7 +23,6 @@ _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_LONGEST_MEMORY = 20_000
 _LONGEST_OFFSET = timedelta(hours=16)
 
 
@@ -96,8 +95,6 @@ class LocalDays:
             day = self.of(f"{hour}:00:00{offset}")
             if day != self.of(f"{hour}:59:59.999999{offset}"):
                 return None
-            if len(self._of_hour) >= _LONGEST_MEMORY:
-                self._of_hour.clear()
             self._of_hour[hour + offset] = day
         return day
 

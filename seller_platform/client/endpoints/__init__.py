@@ -3,8 +3,7 @@
 - `accounts`: the user and the accounts
 - `cost_periods`: product costs, read and written
 - `reports`: reports requested, followed and downloaded
-- `report_rows`: rows of a downloaded report, from JSON or CSV
-- `json_stream`: values of a JSON document that is read in pieces
+- `report_csv`: CSV of reports, read as pages of JSON
 - `status`: whether an upstream answers, and its clock
 - `webhook`: messages posted to a webhook
 """

@@ -4,29 +4,30 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
 from typing import IO
 
 import msgspec
 
+from seller_platform.client.decoding.envelopes import KEYED, CutBody
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.endpoints.json_stream import JsonText
-from seller_platform.client.endpoints.report_rows import ReportReader, ReportRow, json_rows
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.endpoints.report_csv import PAGE_ROWS, ROWS_OF_ONE_REPORT, csv_pages
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.bodies import StoredBody
+from seller_platform.client.http.characters import storable_json
 from seller_platform.client.http.responses import json_object, shortened
+from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.contract.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, PENDING_WORDS
-from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
+from seller_platform.contract.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, JSON, PENDING_WORDS
+from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS, ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
-_BATCH_ROWS = 2_000
 _LONGEST_REPORT_ID = 200
 _IN_MEMORY_BYTES = 1 << 20
-_ACCEPTS = {CSV: "text/csv, application/json;q=0.5"}
-_ACCEPTS_JSON = "application/json"
+_ACCEPTS = {CSV: "text/csv, application/json;q=0.5", JSON: "application/json"}
 
 
 class Standing(Enum):
@@ -108,37 +109,38 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 ) -> LoadFacts:
     """Read the rows of a completed report into the sink.
 
-    The pages are batches of rows. The note `other_columns` lists the columns that the contract does not name.
+    They are decoded as pages of a list. The note `other_columns` lists the columns that the contract does not name.
 
     Args:
         form: json or csv; a body that is JSON is read as JSON in any case.
         local_day: The last value of each row.
 
     Raises:
-        ContractViolationError: The report is unreadable, or a row cannot be stored; the position of the row is named.
+        ContractViolationError: The report is unreadable, or its JSON is too large; or a row cannot be stored, which is
+            named by its position.
         RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
         UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
-    zone = zone_of(account)
+    decoder = PageDecoder(ROWS_OF_ONE_REPORT, zone_of(account), local_day, currency=account.currency_code)
+    query = ListQuery(ROWS_OF_ONE_REPORT, account)
 
-    def read(body: StoredBody) -> tuple[int, int, ReportReader]:
+    def read(body: StoredBody) -> tuple[int, int, RowDefects, set[str]]:
         sink.restart()
-        reader = ReportReader(zone)
-        try:
-            rows = reader.rows(body.text(), form) if body.size else iter(())
-            pages = _write(rows, report_id, local_day, sink)
-        except (UnicodeError, RecursionError, msgspec.DecodeError):
-            raise UnreadableBodyError(f"a body that is not {form.upper()}") from None
-        return body.size, pages, reader
+        defects, other_columns, number = RowDefects(ROWS_OF_ONE_REPORT), set[str](), 0
+        for number, text in enumerate(_pages(body, form), start=1):
+            page, before = decoder.decode(text, query), sink.count
+            defects.add(page.rows, page.defects, page=1, before=before)
+            rows = [(report_id, position, *row) for position, row in enumerate(page.rows, start=before + 1)]
+            sink.write(rows, tags=(), extras=page.extras, page=number)
+            other_columns |= page.unknown_fields
+        return body.size, number, defects, other_columns
 
     params = {**_about(account, report_id), "format": form}
-    accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
-        requests, (size, pages, reader) = api.download(REPORT_DOWNLOAD, params, file, read, accept=accept)
-    reader.defects.check(f"report {report_id}", sink.count)
-    notes = reader.defects.notes
-    if reader.other_columns:
-        notes["other_columns"] = sorted(reader.other_columns)
+        requests, result = api.download(REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])
+    size, pages, defects, other_columns = result
+    defects.check(f"report {report_id}", sink.count)
+    notes = defects.notes | ({"other_columns": sorted(other_columns)} if other_columns else {})
     return LoadFacts(requests, pages, size, None, CountVerdict.UNVERIFIABLE, notes)
 
 
@@ -156,28 +158,36 @@ def download_body(api: SellerApi, account: Account, report_id: str, form: str, f
             sent = "JSON" if form == CSV else "no JSON"
             raise ContractViolationError(f"GET {REPORT_DOWNLOAD}", f"{form.upper()} was requested, but {sent} was sent")
         if body.is_json:
-            for _ in json_rows(JsonText(body.text())):
-                pass
+            _json_rows(storable_json(body.utf_8()))
         return body.size
 
-    accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
-    return api.download(REPORT_DOWNLOAD, {**_about(account, report_id), "format": form}, file, read, accept=accept)[1]
+    params = {**_about(account, report_id), "format": form}
+    return api.download(REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])[1]
 
 
 def _about(account: Account, report_id: str) -> dict[str, str]:
     return {**account.selection, "report_id": report_id}
 
 
-def _write(rows: Iterator[ReportRow], report_id: str, local_day: str, sink: RowSink) -> int:
-    """Write the rows in batches, numbered from 1, and return how many batches there were."""
-    pages = position = 0
-    while batch := list(islice(rows, _BATCH_ROWS)):
-        pages += 1
-        sink.write(
-            [(report_id, number, *values, local_day) for number, (values, _) in enumerate(batch, start=position + 1)],
-            tags=(),
-            extras={number: extra for number, (_, extra) in enumerate(batch) if extra is not None},
-            page=pages,
-        )
-        position += len(batch)
-    return pages
+def _pages(body: StoredBody, form: str) -> Iterator[bytes]:
+    """Yield the pages of a body; one that is JSON is read as JSON, even where CSV was requested."""
+    if body.is_json:
+        text = body.utf_8()
+        if storable_json(text) is not text:  # both of its variants are decoded at once
+            yield text
+            return
+        rows = _json_rows(text)
+        for first in range(0, len(rows), PAGE_ROWS):
+            yield b'{"%b": [%b]}' % (ROWS.encode(), b",".join(rows[first : first + PAGE_ROWS]))
+    elif form == CSV and body.size:
+        yield from csv_pages(body.text())
+    elif body.size:
+        raise UnreadableBodyError("a body that is not JSON")
+
+
+def _json_rows(text: bytes) -> list[msgspec.Raw]:
+    """Return the JSON of each row."""
+    cut = CutBody.of(text, ROWS_OF_ONE_REPORT, ROWS)
+    if cut.container == KEYED:
+        raise ContractViolationError("the report", f"its {ROWS} is no array, but its rows should be there")
+    return msgspec.json.decode(cut.rows, type=list[msgspec.Raw])

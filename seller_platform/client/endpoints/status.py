@@ -29,12 +29,7 @@ class Probe:
     clock_skew_seconds: float | None
 
 
-def probe(
-    base_url: str,
-    path: str = SERVICE_STATUS,
-    *,
-    timeout_seconds: float = 10,
-) -> Probe:
+def probe(base_url: str, path: str = SERVICE_STATUS, *, timeout_seconds: float = 10) -> Probe:
     """Request the status of an upstream once, or another path without a token; any answer shows that it is reachable.
 
     Raises:

@@ -50,12 +50,9 @@ def _send(url: str, payload: Mapping[str, object]) -> RawAnswer:
         request = httpx.Request(
             "POST", url, json=payload, headers={"User-Agent": USER_AGENT}, extensions={"timeout": _TIMEOUT.as_dict()}
         )
-    except httpx.InvalidURL as error:
-        raise PassingFault(f"no answer ({type(error).__name__})") from None
-    try:
         with transport_to(url) as transport, closing(transport.handle_request(request)) as response:
             return RawAnswer(response.status_code, response.headers, b"", answered_by(response, request.url))
-    except httpx.UnsupportedProtocol as error:
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise PassingFault(f"no answer ({type(error).__name__})") from None
     except httpx.RequestError as error:
         error.request = request

@@ -13,7 +13,14 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 from xxhash import xxh3_128_digest
 
-from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, StoredBody, read_answer, store_body
+from seller_platform.client.http.bodies import (
+    ACCEPT_ENCODING,
+    LARGEST_JSON_BYTES,
+    BodyLimits,
+    StoredBody,
+    read_answer,
+    store_body,
+)
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.responses import (
     WITHOUT_BODY,
@@ -37,7 +44,7 @@ SILENCE_SECONDS = 60.0
 _TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
-_BODY = BodyLimits(512 << 20, 600)
+_BODY = BodyLimits(LARGEST_JSON_BYTES, 600)
 _GZIP_START = b"\x1f"
 _DOWNLOAD = BodyLimits(16 << 30, 3600)
 
@@ -55,7 +62,6 @@ class Answer:
     """
 
     body: bytes
-    status: int
     requests: int
     is_computed: bool = False
     next_query: Mapping[str, str] = field(default_factory=dict)
@@ -292,7 +298,7 @@ class SellerApi:
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless, digest=digest)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
         next_query = next_query_of(raw, request.url)
-        return Answer(raw.body, raw.status, next(tally), is_computed, next_query), decoded
+        return Answer(raw.body, next(tally), is_computed, next_query), decoded
 
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]

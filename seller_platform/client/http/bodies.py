@@ -18,6 +18,7 @@ from seller_platform.client.http.retries import RequestClock
 from seller_platform.errors import ContractViolationError, CutBodyError, UnreadableBodyError
 
 ACCEPT_ENCODING = "gzip, deflate"
+LARGEST_JSON_BYTES = 512 << 20
 
 _CODINGS = ("gzip", "x-gzip", "deflate")
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
@@ -91,6 +92,18 @@ class StoredBody:
         encoding, errors = _encoding_of(self._pieces, self.charset, self.name)
         yield from codecs.iterdecode(self._pieces(), encoding, errors)
 
+    def utf_8(self) -> bytes:
+        """Return its text in UTF-8 without a byte order mark; bytes that are no text stay as they are.
+
+        Raises:
+            ContractViolationError: It is too large to be read at once, or its charset is unknown.
+            UnreadableBodyError: It is no text.
+        """
+        if self.size > LARGEST_JSON_BYTES:
+            problem = f"its JSON is larger than {LARGEST_JSON_BYTES >> 20} MiB; CSV may be larger"
+            raise ContractViolationError(self.name, problem)
+        return _utf_8(b"".join(self._pieces()), self.charset, self.name)
+
     def _pieces(self) -> Iterator[bytes]:
         self.file.seek(0)
         while piece := self.file.read(_PIECE >> 4):
@@ -109,7 +122,7 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
     body = b""
     try:
         body = b"".join(_decoded(response, name, limits, clock))
-        body = _utf_8(body, response, name)
+        body = _utf_8(body, _charset_of(response), name)
     except (ContractViolationError, PassingFault, UnreadableBodyError) as error:
         if response.is_success:
             raise PassingFault.of(error, body) if isinstance(error, UnreadableBodyError) else error from None
@@ -235,9 +248,8 @@ def _charset_of(response: httpx.Response) -> str | None:
     return response.charset_encoding if "charset" in response.headers.get("Content-Type", "").lower() else None
 
 
-def _utf_8(body: bytes, response: httpx.Response, name: str) -> bytes:
+def _utf_8(body: bytes, charset: str | None, name: str) -> bytes:
     """Return the text of a body in UTF-8 without a byte order mark; bytes that are no text stay as they are."""
-    charset = _charset_of(response)
     if charset in _UTF_8 and b"\0" not in body[:2] and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return body.removeprefix(codecs.BOM_UTF8)
     return sent_bytes(body.decode(*_encoding_of(lambda: [body], charset, name)))

@@ -1,7 +1,6 @@
 """Replaces text that PostgreSQL does not store: NUL, lone surrogates, and bytes that are no UTF-8."""
 
 import re
-from collections.abc import Sequence
 
 MARK = "\ufffd"
 """What is stored in the place of text that cannot be."""
@@ -27,12 +26,6 @@ def variants(json: bytes) -> list[bytes]:
     """
     storable = storable_json(json)
     other = storable if storable is json else storable_json(json, "")
-    return [storable] if storable == other else [storable, other]
-
-
-def variants_of_texts(texts: Sequence[bytes]) -> list[list[str]]:
-    """Return texts as they can be stored, with a second variant as of JSON."""
-    storable, other = ([storable_text(text, mark) for text in texts] for mark in (MARK, ""))
     return [storable] if storable == other else [storable, other]
 
 

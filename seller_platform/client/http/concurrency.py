@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import TypeVar
 
-from seller_platform.counts import count_of
-
 MOST_REQUESTS = 8
 """How many requests of a connection, or of all loading processes together, are ever under way at once."""
+
+SUCCESSES_TO_GROW = 20
+"""The successes after which one request more is allowed."""
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -24,21 +25,12 @@ class RequestBudget:
 
     Args:
         limit: The most requests that are ever allowed at once.
-        successes_to_grow: The successes after which one request more is allowed.
         shared: A semaphore that several processes share, which limits the requests of all of them together.
     """
 
-    def __init__(
-        self,
-        limit: int = MOST_REQUESTS,
-        *,
-        successes_to_grow: int = 20,
-        shared: AbstractContextManager[object] | None = None,
-    ) -> None:
-        if limit < 1:
-            raise ValueError(f"a budget of {count_of(limit, 'request')} allows none")
+    def __init__(self, limit: int = MOST_REQUESTS, *, shared: AbstractContextManager[object] | None = None) -> None:
         self.limit, self.allowed, self.under_way = limit, limit, 0
-        self._successes, self._successes_to_grow = 0, successes_to_grow
+        self._successes = 0
         self._changed, self._shared = threading.Condition(), shared or nullcontext()
 
     @contextmanager
@@ -65,7 +57,7 @@ class RequestBudget:
         """Count a success; enough of them allow one request more."""
         with self._changed:
             self._successes += 1
-            if self._successes >= self._successes_to_grow and self.allowed < self.limit:
+            if self._successes >= SUCCESSES_TO_GROW and self.allowed < self.limit:
                 self.allowed, self._successes = self.allowed + 1, 0
                 self._changed.notify()
 

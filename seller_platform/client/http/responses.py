@@ -6,7 +6,6 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -35,7 +34,6 @@ _UNTOUCHED_STATUSES = frozenset({429, 503})
 _BUSY_STATUS = 409
 _PROXY_LOGIN = 407
 _LONGEST_MESSAGE = 300
-_LONGEST_LINK = 8_000
 _NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.IGNORECASE)
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
 _NO_ERROR = frozenset({"", "0", "false", "none", "null"})
@@ -93,10 +91,6 @@ class RawAnswer:
     body: bytes
     through: str = ""
 
-    def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return the pause that the answer asks for."""
-        return pause_seconds(self.headers, self.status, now)
-
 
 def next_query_of(answer: RawAnswer, url: httpx.URL) -> Mapping[str, str]:
     """Return the parameters of an answer's link to the next page (RFC 8288).
@@ -106,8 +100,7 @@ def next_query_of(answer: RawAnswer, url: httpx.URL) -> Mapping[str, str]:
     Args:
         url: What was requested.
     """
-    header = answer.headers.get("Link", "")
-    target = _NEXT_LINK.search(header) if len(header) <= _LONGEST_LINK else None
+    target = _NEXT_LINK.search(answer.headers.get("Link", ""))
     if target is None:
         return {}
     try:
@@ -198,7 +191,7 @@ def check_answer(answer: RawAnswer, request: str, now: Clock, *, is_keyed: bool 
     """
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
-        pause = answer.retry_after_seconds(now())
+        pause = pause_seconds(answer.headers, answer.status, now())
         if is_keyed and answer.status == _BUSY_STATUS and pause is not None:
             raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
         raise _refusal(answer, request, pause)
@@ -233,7 +226,7 @@ def check_passing(answer: RawAnswer, now: Clock) -> None:
         raise PassingFault(
             f"status {answer.status}{answer.through}",
             was_untouched=answer.status in _UNTOUCHED_STATUSES,
-            retry_after_seconds=answer.retry_after_seconds(now()),
+            retry_after_seconds=pause_seconds(answer.headers, answer.status, now()),
         )
 
 

@@ -77,14 +77,13 @@ class RetryPolicy:
 
     Attributes:
         seconds: No attempt begins later than this after the first.
-        on_wait: Receives the waits of requests that have taken longer than `notice_seconds`.
+        on_wait: Receives the waits of requests that have taken longer than `NOTICE_SECONDS`.
     """
 
     attempts: int
     seconds: float
     clock: RequestClock = field(default_factory=RequestClock)
     on_wait: OnWait | None = None
-    notice_seconds: float = NOTICE_SECONDS
 
     def run(
         self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True, digest: bytes = b""
@@ -115,9 +114,9 @@ class RetryPolicy:
             if number == last or pause > self.seconds - waited:
                 return False
             _LOG.info("%s: %s; trying again in %.1f s", request, error.problem, pause)
-            if waited + pause >= self.notice_seconds:
+            if self.on_wait is not None and waited + pause >= NOTICE_SECONDS:
                 next_at = self.clock.now() + timedelta(seconds=pause)
-                self._report(Wait(request, error.problem, number, last, next_at, last_at))
+                self.on_wait(Wait(request, error.problem, number, last, next_at, last_at))
             return pause
 
         number = 0
@@ -125,7 +124,7 @@ class RetryPolicy:
             for attempt_number in stamina.retry_context(on=pause_after, attempts=last, timeout=None):
                 with attempt_number:
                     number = attempt_number.num
-                    silent = f"no complete answer in {self.notice_seconds:g} s"
+                    silent = f"no complete answer in {NOTICE_SECONDS:g} s"
                     with self._reported_later(Wait(request, silent, number, last, None, last_at)):
                         try:
                             return attempt()
@@ -142,17 +141,13 @@ class RetryPolicy:
             ) from None
         raise AssertionError("stamina ends with a result or an error")
 
-    def _report(self, wait: Wait) -> None:
-        if self.on_wait is not None:
-            self.on_wait(wait)
-
     @contextmanager
     def _reported_later(self, wait: Wait) -> Iterator[None]:
-        """Report an attempt that is still under way after `notice_seconds`."""
+        """Report an attempt that is still under way after `NOTICE_SECONDS`."""
         if self.on_wait is None:
             yield
             return
-        timer = threading.Timer(self.notice_seconds, self._report, [wait])
+        timer = threading.Timer(NOTICE_SECONDS, self.on_wait, [wait])
         timer.daemon = True
         timer.start()
         try:

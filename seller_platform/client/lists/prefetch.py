@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Self
 
-from seller_platform.client.decoding.pages import LateRows, Page, PageDecoder
+from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.contract import Source
 from seller_platform.contract.list_query import ListQuery
@@ -60,12 +60,8 @@ class PageFetcher:
         """Return one page."""
         return self._page(query, partial(self._api.get, query.dataset.path, query.params))
 
-    def each(self, queries: Iterable[ListQuery], *, as_firsts: bool = False) -> Iterator[Page]:
-        """Yield the pages in the order of their queries.
-
-        Args:
-            as_firsts: They are the first pages of lists; if a list is longer, the rows of its page may only be counted.
-        """
+    def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
+        """Yield the pages in the order of their queries."""
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
         page: Page | None = None
@@ -81,25 +77,20 @@ class PageFetcher:
                 if not under_way:
                     return
                 query, future = under_way.popleft()
-                counts = as_firsts and query.window is not None and query.dataset.is_divisible
-                page = self._page(query, future.result, (query.page_size or 0) if counts else None)
+                page = self._page(query, future.result)
         finally:
             for _, future in under_way:
                 future.cancel()
 
-    def _page(self, query: ListQuery, get: Callable[[], Answer], most: int | None = None) -> Page:
-        """Return a page; if its body cannot be read, request it again.
-
-        Args:
-            most: Where the total is larger, the rows are only counted.
-        """
+    def _page(self, query: ListQuery, get: Callable[[], Answer]) -> Page:
+        """Return a page; if its body cannot be read, request it again."""
         decode = partial(self._decoder.decode, query=query)
         is_product = query.dataset.source is Source.PRODUCT_LOOKUP
         with naming(query.value or "") if is_product else nullcontext():
             try:
                 answer = get()
                 try:
-                    page, requests = decode(answer.body, most=most), answer.requests
+                    page, requests = decode(answer.body), answer.requests
                 except UnreadableBodyError:
                     requests = answer.requests
                     path, former = query.dataset.path, answer.body
@@ -115,12 +106,5 @@ class PageFetcher:
         self.body_bytes += len(answer.body)
         self.is_computed |= answer.is_computed
         self.unknown_fields |= page.unknown_fields
-        if isinstance(page.rows, LateRows) and page.rows.facts is None:
-            page.rows.page_of = partial(self._late, query, answer)
         as_of = query.pin_of(answer.next_query)
         return replace(page, as_of=as_of) if as_of else page
-
-    def _late(self, query: ListQuery, answer: Answer, body: bytes) -> Page:
-        """Return a page that was only counted, decoded."""
-        self.body_bytes -= len(body)
-        return self._page(query, lambda: replace(answer, requests=0))

@@ -35,8 +35,11 @@ class RowDefects:
         self._sent_keys: dict[tuple[str, str], str] = {}
         self.notes: dict[str, Any] = {}
 
-    def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int) -> bool:
+    def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int, before: int = 0) -> bool:
         """Count the rows of one page, and return whether they have no defect, and no mark in a key or an SKU.
+
+        Args:
+            before: Rows of the page that were added before.
 
         Raises:
             ContractViolationError: Two keys or SKUs differ only in text that is replaced.
@@ -44,7 +47,7 @@ class RowDefects:
         replaced, is_plain = defects.get(REPLACED_TEXT, {}), not defects
         for name, positions in defects.items():
             for position, columns in positions.items():
-                self._note(name, page, position, columns)
+                self._note(name, page, before + position, columns)
         absent: dict[int, dict[str, str]] = defaultdict(dict)
         for number, column in enumerate(self._columns):
             # Rows of most lists are joined by their SKU, whether it is their key or not.
@@ -60,26 +63,18 @@ class RowDefects:
                 if value is None and column.key:
                     absent[position][column.name] = ""
                 elif is_marked and MARK in (value or ""):
+                    # What was sent has a mark of its own for each character that was replaced.
                     sent = replaced.get(position, {}).get(column.name, value)
-                    self.check_key(column.name, value, sent, f"row {position + 1} of page {page}")
+                    if self._sent_keys.setdefault((column.name, value), sent) != sent:
+                        difference = "characters that cannot be stored, as of a charset that is not declared"
+                        raise ContractViolationError(
+                            self._dataset,
+                            f"row {before + position + 1} of page {page}: its {column.name} differs from that of "
+                            f"another row only in {difference}",
+                        )
         for position, columns in sorted(absent.items()):
-            self._note(_NULL_KEYS, page, position, columns)
+            self._note(_NULL_KEYS, page, before + position, columns)
         return is_plain
-
-    def check_key(self, column: str, stored: str, sent: str, where: str) -> None:
-        """Return unless another text was sent before for the same stored one.
-
-        Args:
-            sent: The text with a mark of its own for each character that was replaced.
-
-        Raises:
-            ContractViolationError: It was.
-        """
-        if self._sent_keys.setdefault((column, stored), sent) != sent:
-            difference = "characters that cannot be stored, as of a charset that is not declared"
-            raise ContractViolationError(
-                self._dataset, f"{where}: its {column} differs from that of another row only in {difference}"
-            )
 
     def check(self, what: str, rows: int) -> None:
         """Return unless most values of a column may be of another form than the contract's.

@@ -92,7 +92,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = ListReader(fetcher, query, sink, memory)
         split_by = query.dataset.split_by
-        source = SplitListReader(reader) if split_by and not split_by.required else reader
+        source = SplitListReader(reader, split_by) if split_by and not split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(plans, start=1):
             reader.restart()
@@ -105,13 +105,10 @@ def read_list(  # noqa: PLR0917  # facts of different types
             if result.doubt is None or fingerprint == previous:
                 contradiction = result.notes.get(CONTRADICTION)
                 if not sink.count and (result.announced or contradiction):
-                    rows = f"{count_of(result.announced or 0, 'row', 'was')} announced"
                     owner = query.account.key if query.account else name
-                    problem = (
-                        f"{rows} of {owner} and none was sent"
-                        if result.announced
-                        else f"no row of {owner} was sent: {contradiction}"
-                    )
+                    problem = f"no row of {owner} was sent: {contradiction}"
+                    if result.announced:
+                        problem = f"{count_of(result.announced, 'row', 'was')} announced of {owner} and none was sent"
                     raise UpstreamUnavailableError(f"GET {query.dataset.path}", problem, attempts=number)
                 reader.defects.check(name, sink.count)
                 return _facts(result, number, fetcher, reader)

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.reader import ListReader, ReadResult, contradiction_of, is_full
-from seller_platform.contract import Window
+from seller_platform.contract import SplitFilter, Window
 from seller_platform.counts import count_of
 
 _FEW_ROWS = 5
@@ -23,10 +23,7 @@ _Counts = tuple[int | None, ...]
 class SplitListReader:
     """Reads a slice once for each value of a filter, if the upstream obeys it."""
 
-    def __init__(self, reader: ListReader) -> None:
-        split_by = reader.query.dataset.split_by
-        if split_by is None:
-            raise ValueError(f"{reader.query.dataset.name} is not split by a filter")
+    def __init__(self, reader: ListReader, split_by: SplitFilter) -> None:
         self._reader, self._query, self._split_by = reader, reader.query, split_by
         # Only the total is needed, so the page is as small as possible.
         self._whole = replace(reader.query, per_page=min(reader.query.dataset.page_sizes, default=None))
@@ -44,7 +41,7 @@ class SplitListReader:
         if len(windows) == 1:
             for value in self._split_by.values:
                 query = replace(self._query, window=windows[0], value=value)
-                firsts += self._reader.fetcher.each([query], as_firsts=True)
+                firsts += self._reader.fetcher.each([query])
             counts = (whole.total, *map(attrgetter("total"), firsts))
             self._ignored = counts if self._ignores(whole, firsts) else None
         if self._ignored is not None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -412,9 +411,3 @@ def test_a_bare_array_is_no_list(body: bytes) -> None:
 def test_an_answer_without_rows_is_no_empty_page(body: bytes) -> None:
     with pytest.raises(ContractViolationError, match="data"):
         decoder_of(ORDERS)(body)
-
-
-def test_numbers_are_exact_whatever_their_size() -> None:
-    rows = decoded(INVENTORY, '{"sku": "A", "velocity_30_days": 0.1000000000000000055511151231257827}')
-
-    assert rows[0][8] == Decimal("0.1000000000000000055511151231257827")

@@ -132,7 +132,6 @@ def test_a_walk_that_ends_over_a_list_that_always_changes_is_refused() -> None:
         '<?{query}&seller_id=S2>; rel="next"',
         '<?{query}&unknown=1>; rel="next"',
         '<?as_of=0&page=2>; rel="next"',
-        "<?{query}" + "x" * 8_000 + '>; rel="next"',
         "<http://[>; rel=next",
         "?{query}",
     ],

@@ -67,20 +67,6 @@ def test_the_request_names_account_days_page_and_page_size() -> None:
     ]
 
 
-def test_rows_are_tagged_with_the_channel_they_were_asked_for() -> None:
-    upstream = MovingList(
-        orders(7),
-        day_of=day_of_order,
-        channel_of=lambda row: "platform" if row["platform_order_id"] > "O-000002" else "non-platform",
-    )
-    sink = KeptRows()
-
-    reading = read(upstream, ORDERS, sink)
-
-    assert (reading.announced, reading.verdict) == (7, CountVerdict.MATCH)
-    assert sink.tags == {("platform",): 4, ("non-platform",): 3}
-
-
 def test_a_filter_that_is_ignored_is_noticed_and_the_list_read_once() -> None:
     upstream, sink = MovingList(orders(7), day_of=day_of_order), KeptRows()
 
@@ -101,28 +87,6 @@ def test_a_first_row_of_another_channel_is_no_sign_of_an_ignored_filter() -> Non
 
     assert "facet_ignored" not in reading.notes
     assert sink.tags == {("platform",): 1, ("non-platform",): 1}
-
-
-def test_a_filter_that_is_ignored_is_noticed_without_totals() -> None:
-    upstream, sink = MovingList(orders(7), day_of=day_of_order, envelope=("per_page",)), KeptRows()
-
-    reading = read(upstream, ORDERS, sink)
-
-    assert (reading.verdict, sink.tags) == (CountVerdict.UNVERIFIABLE, {(None,): 7})
-
-
-def test_equal_channels_without_totals_keep_their_tags() -> None:
-    upstream = MovingList(
-        orders(8),
-        day_of=day_of_order,
-        channel_of=lambda row: "platform" if row["platform_order_id"] > "O-000003" else "non-platform",
-        envelope=("per_page",),
-    )
-    sink = KeptRows()
-
-    read(upstream, ORDERS, sink)
-
-    assert sink.tags == {("platform",): 4, ("non-platform",): 4}
 
 
 def test_rows_that_belong_to_no_channel_are_not_lost() -> None:
@@ -168,24 +132,6 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
 
     assert (sink.count, reading.verdict) == (2700, CountVerdict.MATCH)
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
-
-
-def test_a_page_whose_rows_are_read_in_smaller_windows_is_not_decoded() -> None:
-    upstream, sink = ledger(orders(2700, minutes=15)), KeptRows()
-    upstream.before_request = lambda number: upstream.rows[0].update(quantity="many" if number == 1 else 1)
-
-    reading = read(upstream, TRANSACTIONS, sink)
-
-    assert (sink.count, reading.verdict) == (2700, CountVerdict.MATCH)
-
-
-def test_a_day_of_several_pages_is_decoded_from_its_first_page_on() -> None:
-    upstream, sink = ledger(orders(2700, minutes=0)), KeptRows()
-
-    reading = read(upstream, TRANSACTIONS, sink)
-
-    assert (len(set(sink.rows)), sink.count, reading.verdict) == (2700, 2700, CountVerdict.MATCH)
-    assert {asked["page"] for asked in upstream.requests} == {"1", "2"}
 
 
 def test_the_bytes_of_a_body_that_cannot_be_read_do_not_count() -> None:
@@ -284,26 +230,6 @@ def test_a_row_of_another_day_than_asked_for_is_refused() -> None:
 
     with pytest.raises(ContractViolationError, match=r"row 2 of the page.*another calendar"):
         read(upstream, TRANSACTIONS, KeptRows())
-
-
-def alerts(counts: dict[str, int]) -> Any:
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked = request.url.params
-        rows = [
-            {"id": number, "type": asked["notification_type"]} for number in range(counts[asked["notification_type"]])
-        ]
-        return httpx.Response(200, json={"data": rows[(int(asked["page"]) - 1) * 100 :][:100]})
-
-    return answer
-
-
-def test_lists_without_a_total_are_read_until_a_page_is_empty() -> None:
-    sink = KeptRows()
-
-    reading = read(alerts({"inventory_alerts": 3, "price_alerts": 0, "restock_alerts": 99}), NOTIFICATIONS, sink)
-
-    assert (sink.count, reading.announced, reading.verdict) == (102, None, CountVerdict.UNVERIFIABLE)
-    assert (reading.requests, sink.tags) == (5, {(): 102})
 
 
 def test_no_row_is_lost_between_pages_that_are_smaller_than_asked_for() -> None:
