@@ -6,7 +6,7 @@ page shows the sums. Metrics of reports are queried from PostgreSQL when the pag
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
-from starlette.requests import Request
 from starlette.types import Scope
 
 from seller_platform.errors import CannotListenError
@@ -49,28 +48,19 @@ class LoginOutcome(StrEnum):
 
 @dataclass
 class RequestNotes:
-    """What is noted about a request for its metrics, its log line and the headers of its answer."""
+    """What is noted about a request for its metrics, its log line and the headers of its answer.
+
+    Attributes:
+        rows: How many rows it is answered with.
+        login: How an attempt to log in ended.
+        headers: Those of the answer, whatever it will be.
+    """
 
     rows: int = 0
     login: LoginOutcome | None = None
     request_id: str = ""
     security_events: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
-
-
-def note_rows(request: Request, rows: int) -> None:
-    """Add to the number of rows that a request is answered with."""
-    request.scope[_NOTES].rows += rows
-
-
-def note_login(request: Request, outcome: LoginOutcome) -> None:
-    """Note how an attempt to log in ended."""
-    request.scope[_NOTES].login = outcome
-
-
-def note_headers(request: Request, headers: Mapping[str, str]) -> None:
-    """Add headers to the answer, whatever it will be."""
-    notes_of(request.scope).headers.update(headers)
 
 
 def notes_of(scope: Scope) -> RequestNotes:

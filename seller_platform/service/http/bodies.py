@@ -7,7 +7,6 @@ from typing import NoReturn
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Message
 
 from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, UnreadableCodingError
 from seller_platform.service.http.parameters import MOST_FIELDS, parse_fields, shown
@@ -16,7 +15,6 @@ from seller_platform.service.http.responses import JSON
 FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
 LARGEST_FORM_BYTES = 64 << 10
-_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 # The problem as msgspec names it, or a type of ours: the field in backticks, the problem, the path.
 _PROBLEM = re.compile(r"(?:Object missing required field )?(?:`(\w+)`)?\s*(.*?)\s*(?:- at `\$(.*)`)?", re.DOTALL)
 _WORDS = {"str": "text", "decimal": "number", "array": "list"}
@@ -137,7 +135,7 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 async def _read_body(request: Request, largest: int) -> bytes:
-    """Return the body of a request, of which `with_received_body` received the beginning.
+    """Return the body of a request.
 
     Raises:
         BodyTooLargeError: The body is larger than `largest` bytes.
@@ -148,23 +146,3 @@ async def _read_body(request: Request, largest: int) -> bytes:
         if len(body) > largest:
             raise BodyTooLargeError(largest)
     return body
-
-
-async def with_received_body(request: Request, largest: int) -> Request:
-    """Return the request once its body has arrived, so that no reader waits for it.
-
-    Of a body larger than `largest` bytes, the reader receives the rest.
-    """
-    if request.method in _WITHOUT_BODY:
-        return request
-    received = bytearray()
-    message: Message = {"more_body": True}
-    while message.get("more_body", False) and len(received) <= largest:
-        message = await request.receive()
-        received += message.get("body", b"")
-    messages = [{**message, "body": bytes(received)}]
-
-    async def receive() -> Message:
-        return messages.pop() if messages else await request.receive()
-
-    return Request(request.scope, receive)

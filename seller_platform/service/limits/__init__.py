@@ -2,6 +2,5 @@
 
 - `policy`: the numbers, and how several processes share them
 - `turns`: requests of one kind at once, by turns of their users
-- `rates`: limits the requests of a token and a user in a minute
-- `admission`: admits or refuses the requests of each route
+- `admission`: admits or refuses the requests of each route, and counts them by token and user
 """

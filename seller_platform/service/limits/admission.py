@@ -2,7 +2,8 @@
 
 Turns are of four kinds, and none waits for another: what is quick (tokens, their look-up, users, states of reports),
 pages, passwords, and the work of lists, costs, reports and statistics. The turns of requests with a token go by user,
-those of others by network; a proxy in front limits how many a network may send (docker/nginx.conf).
+those of others by network; a proxy in front limits how many a network may send, and sends complete requests only
+(docker/nginx.conf).
 
 A token is looked up once. Later its requests are counted by the user in memory, before any work is done for them.
 Whether the token is still valid is decided by each endpoint, not here. A refusal is sent after a second, so that
@@ -10,20 +11,24 @@ clients which request without a pause take little of the event loop.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from math import ceil
 
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
-from seller_platform.service.http.bodies import LARGEST_FORM_BYTES, LARGEST_JSON_BYTES, with_received_body
 from seller_platform.service.limits.policy import Limits
-from seller_platform.service.limits.rates import Rates
 from seller_platform.service.limits.turns import RETRY_SECONDS, Turns
-from seller_platform.service.metrics import Measures
+from seller_platform.service.metrics import Measures, notes_of
 from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pool import Store
 
@@ -31,7 +36,38 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it is for
 
 _MOST_TOKENS = 10_000
+_WINDOW_SECONDS = 60
 _MOST_WAITING_PASSWORDS = 3
+
+
+class _Rates:
+    """Counts the requests of a token and of a user in a minute, in one process, which allows its part."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        quotas = (("token", limits.per_token), ("user", limits.per_user))
+        self._quotas = [RateLimitItemPerMinute(quota, namespace=name) for name, quota in quotas if quota]
+        self._policy = ", ".join(f'"{quota.namespace}";q={quota.amount};w={_WINDOW_SECONDS}' for quota in self._quotas)
+
+    def count(self, request: Request, token_hash: bytes, user: int) -> None:
+        """Count a request by its token and its user, and note the headers of its answer, also if it is refused.
+
+        Raises:
+            NotAdmittedError: A quota is used up.
+        """
+        members: list[str] = []
+        for quota in self._quotas:
+            counted = token_hash.hex() if quota.namespace == "token" else str(user)
+            is_allowed = self._limiter.hit(quota, counted)
+            window = self._limiter.get_window_stats(quota, counted)
+            seconds = max(1, ceil(window.reset_time - time.time()))
+            members.append(f'"{quota.namespace}";r={window.remaining};t={seconds}')
+            headers = {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(members)}
+            notes_of(request.scope).headers.update(headers)
+            if not is_allowed:
+                problem = f"this {quota.namespace} has used its {count_of(quota.amount, 'request')}"
+                message = f"{problem} in {_WINDOW_SECONDS} seconds; try again in {seconds} s"
+                raise NotAdmittedError(message, cause="quota", retry_after_seconds=seconds)
 
 
 class Admission:
@@ -39,7 +75,7 @@ class Admission:
 
     def __init__(self, store: Store, limits: Limits, measures: Measures) -> None:
         """Prepare the turns and the counts."""
-        self._store, self._measures, self._rates = store, measures, Rates(limits)
+        self._store, self._measures, self._rates = store, measures, _Rates(limits)
         self._turns = {
             Cost.QUICK: Turns("requests", limits.quick_at_once),
             Cost.PAGE: Turns("pages", limits.pages_at_once),
@@ -47,7 +83,6 @@ class Admission:
             Cost.WORK: Turns("requests of lists, costs, reports and statistics", limits.work_at_once),
         }
         self._users: dict[_Key, int] = {}
-        self._looked_up: dict[_Key, asyncio.Task[int]] = {}
 
     def admitting(self, route: Route) -> Endpoint:
         """Return the endpoint of a route that answers only admitted requests."""
@@ -57,9 +92,8 @@ class Admission:
         async def answer(request: Request) -> Response:
             key = (hash_of(bearer_token(request.headers)), route.resource)
             async with self._refusing_late(route.cost):
-                user = self._users.get(key) or await self._user_of(request, key)
+                user = self._users.get(key) or await self._look_up(request, key)
                 self._rates.count(request, key[0], user)
-                request = await with_received_body(request, LARGEST_JSON_BYTES)
                 try:
                     async with self._turn(route.cost, user):
                         response: Response = await route.answer(request)
@@ -75,8 +109,6 @@ class Admission:
         """Return an endpoint without a token that answers only admitted requests."""
 
         async def answer(request: Request) -> Response:
-            # A body that stalls must not hold a turn.
-            request = await with_received_body(request, LARGEST_FORM_BYTES)
             async with self.turn_of_network(request, cost):
                 return await endpoint(request)
 
@@ -94,13 +126,10 @@ class Admission:
 
     @asynccontextmanager
     async def _turn(self, cost: Cost, user: int | str) -> AsyncIterator[None]:
-        turns = self._turns[cost]
-        with self._measures.queued.track_inprogress():
-            await turns.begin(user)
-        try:
+        async with AsyncExitStack() as held:
+            with self._measures.queued.track_inprogress():
+                await held.enter_async_context(self._turns[cost].turn(user))
             yield
-        finally:
-            turns.end(user)
 
     @asynccontextmanager
     async def _refusing_late(self, cost: Cost) -> AsyncIterator[None]:
@@ -112,29 +141,14 @@ class Admission:
             await asyncio.sleep(RETRY_SECONDS)
             raise
 
-    async def _user_of(self, request: Request, key: _Key) -> int:
-        """Return the user of a token, which several requests at once look up together."""
-        lookup = self._looked_up.get(key)
-        if lookup is None:
-            lookup = self._looked_up[key] = asyncio.create_task(self._look_up(request, key))
-            lookup.add_done_callback(lambda _: self._looked_up.pop(key))
-        return await asyncio.shield(lookup)
-
     async def _look_up(self, request: Request, key: _Key) -> int:
         """Return the user of a token, and remember it.
 
         Raises:
             UnauthorizedError: The token is not valid.
-            NotAdmittedError: The network sends too many tokens that are not.
         """
-        network = network_of_client(request)
-        self._rates.check_network(network)
-        async with self._turn(Cost.QUICK, network), self._store.connection() as connection:
-            try:
-                user = (await authenticate(connection, request, resource=key[1])).id
-            except UnauthorizedError:
-                self._rates.count_unknown(network)
-                raise
+        async with self._turn(Cost.QUICK, network_of_client(request)), self._store.connection() as connection:
+            user = (await authenticate(connection, request, resource=key[1])).id
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]
         self._users[key] = user

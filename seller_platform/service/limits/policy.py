@@ -7,8 +7,6 @@ from seller_platform.service.http.addresses import is_loopback
 from seller_platform.settings import Settings
 
 DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
-MOST_UNKNOWN_TOKENS = 60
-"""How many tokens that nobody has a network may send to a process in a minute."""
 
 _FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
 _SPARE_CONNECTIONS = 4

@@ -48,7 +48,7 @@ from seller_platform.service.lists.replica import Need, computed_headers, requir
 from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
-from seller_platform.service.metrics import note_rows
+from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi.operations import Operation, Route
 from seller_platform.service.openapi.schemas import page_type, row_type
 from seller_platform.service.pool import Connection, Store
@@ -301,7 +301,7 @@ def page_answer(
 ) -> Response:
     """Return the answer with a page, and note how many rows it has."""
     number, per_page = list_request.page, list_request.per_page
-    note_rows(request, min(per_page, max(0, page.total - (number - 1) * per_page)))
+    notes_of(request.scope).rows += min(per_page, max(0, page.total - (number - 1) * per_page))
     if not dataset.announces_total:
         return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), headers=headers, media_type=JSON)
     head = {CURRENT_PAGE: number}

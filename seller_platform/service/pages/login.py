@@ -19,22 +19,19 @@ from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import read_form
-from seller_platform.service.metrics import LoginOutcome, note_login
+from seller_platform.service.metrics import LoginOutcome, notes_of
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import (
     BrowserSession,
     SessionLimits,
-    StoredUser,
     close_session,
-    find_user,
     keep_session,
-    new_session,
     open_session,
     session_of,
     user_of,
 )
 from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, Attempt, begin_attempt, forgive
-from seller_platform.service.pool import Connection, Store
+from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import verify_password
 
@@ -47,12 +44,22 @@ ACCOUNT = "/admin/account"
 
 _NOTICES = {"password": "Your new password is set. Log in with it."}
 _LONGEST_EMAIL = 254
+_FIND_USER = "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)"
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
 )
+
+
+@dataclass(frozen=True)
+class StoredUser:
+    """The fields of a user that the login needs."""
+
+    id: int
+    password_hash: str
+    status: str
 
 
 @dataclass(frozen=True)
@@ -95,13 +102,13 @@ class Login:
         try:
             user = await verified_user(self._store.connection, request, email, form.get("password", ""))
         except TooManyAttemptsError as error:
-            note_login(request, LoginOutcome.THROTTLED)
+            notes_of(request.scope).login = LoginOutcome.THROTTLED
             problem, status, headers = error.message, error.status, error.headers
             return self._form(
                 request, session, destination, problem=problem, email=email, status=status, headers=headers
             )
         if user is None:
-            note_login(request, LoginOutcome.REFUSED)
+            notes_of(request.scope).login = LoginOutcome.REFUSED
             return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:
             return await self._log_in(connection, request, session, user.id, destination)
@@ -127,7 +134,7 @@ class Login:
             await close_session(connection, session)
             fresh = await open_session(connection, user_id, self._options.sessions)
             await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
-        note_login(request, LoginOutcome.ACCEPTED)
+        notes_of(request.scope).login = LoginOutcome.ACCEPTED
         keep_session(request, response, fresh)
         return response
 
@@ -143,7 +150,7 @@ class Login:
         status: int = 200,
         headers: dict[str, str] | None = None,
     ) -> Response:
-        kept = session or new_session()
+        kept = session or BrowserSession()
         values = {
             "problem": problem,
             "notice": notice,
@@ -184,7 +191,7 @@ async def verified_user(
     """
     address = request.client.host if request.client else "unknown"
     async with connect() as connection:
-        user = await find_user(connection, email)
+        user = await fetch_record(connection, StoredUser, _FIND_USER, (email,))
         # Counted by the user's number, because several spellings of an address find the same user.
         subject = str(user.id) if user else hash_of(email.lower()).hex()
         attempt = await begin_attempt(connection, subject, address)

@@ -6,7 +6,7 @@ A session ends some hours after its login, and earlier when it is not used.
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -31,7 +31,6 @@ WHERE session_hash = %(hash)s AND last_used_at < now() - interval '1 minute'
 _OPEN = """
 INSERT INTO service.sessions (session_hash, user_id, expires_at, idle_seconds) VALUES (%s, %s, now() + %s, %s)
 """
-_FIND_USER = "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)"
 
 
 @dataclass(frozen=True)
@@ -48,19 +47,10 @@ class SessionLimits:
 
 
 @dataclass(frozen=True)
-class StoredUser:
-    """The fields of a user that the login needs."""
-
-    id: int
-    password_hash: str
-    status: str
-
-
-@dataclass(frozen=True)
 class BrowserSession:
-    """The session of a browser, before and after login: its secret cookie."""
+    """The session of a browser, before and after login: its secret cookie, by default a fresh one."""
 
-    secret: str
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     @property
     def csrf_token(self) -> str:
@@ -78,11 +68,6 @@ def session_of(request: Request) -> BrowserSession | None:
     return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
 
 
-def new_session() -> BrowserSession:
-    """Return a session with a fresh secret."""
-    return BrowserSession(secrets.token_urlsafe(32))
-
-
 def keep_session(request: Request, response: Response, session: BrowserSession) -> None:
     """Set the session cookie, which a browser keeps until it is closed."""
     is_https = request.scope["scheme"] == "https"
@@ -91,7 +76,7 @@ def keep_session(request: Request, response: Response, session: BrowserSession) 
 
 async def open_session(connection: Connection, user_id: int, limits: SessionLimits) -> BrowserSession:
     """Log a user in and return the session, which has a fresh secret."""
-    session = new_session()
+    session = BrowserSession()
     values = (hash_of(session.secret), user_id, limits.absolute, int(limits.idle.total_seconds()))
     await connection.execute(_OPEN, values)
     return session
@@ -111,11 +96,6 @@ async def user_of(connection: Connection, session: BrowserSession | None) -> Cal
     if user is not None:
         await connection.execute(_NOTE_USE, values)
     return user
-
-
-async def find_user(connection: Connection, email: str) -> StoredUser | None:
-    """Return the user with an e-mail address, or None."""
-    return await fetch_record(connection, StoredUser, _FIND_USER, (email,))
 
 
 def _cookie_name(request: Request) -> str:

@@ -54,15 +54,13 @@ def page_of_user(store: Store, answer: Answer) -> Page:
     """
 
     async def answer_user(request: Request) -> Response:
-        session = session_of(request)
+        session, form = session_of(request), await read_form(request) if request.method == "POST" else {}
         async with store.connection() as connection:
             user = await user_of(connection, session)
-        if user is None or session is None:
-            return redirect(login_for(request.scope["path"]))
-        form = await read_form(request) if request.method == "POST" else {}
-        if request.method == "POST" and not session.owns(form.get("csrf_token", "")):
-            raise ForeignFormError
-        async with store.connection() as connection:
+            if user is None or session is None:
+                return redirect(login_for(request.scope["path"]))
+            if request.method == "POST" and not session.owns(form.get("csrf_token", "")):
+                raise ForeignFormError
             return await answer(SignedInRequest(request, connection, session, user, form))
 
     return answer_user

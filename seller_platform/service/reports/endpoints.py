@@ -27,7 +27,7 @@ from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
-from seller_platform.service.metrics import note_rows
+from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi.operations import Cost, Operation, Route
 from seller_platform.service.openapi.schemas import body_type, row_type
 from seller_platform.service.pool import Connection, Store
@@ -196,7 +196,8 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
                 status=409,
                 retry_after_seconds=_RETRY_SECONDS,
             )
-        content = _counted(request, job, read_chunks(store, job))
+        notes_of(request.scope).rows += job.rows or 0
+        content = read_chunks(store, job)
         if form == "csv":
             headers = {"Content-Disposition": f'attachment; filename="report-{job.id}.csv"'}
             columns = [column.name for column in DATASET_OF[job.selector].columns]
@@ -221,13 +222,6 @@ async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, Re
         query.check()
         selected = await select_accounts(connection, caller, selector)
         return form or "json", await find_report(connection, caller, selected, report_id or 0, kept_days=kept_days)
-
-
-async def _counted(request: Request, job: ReportRequestJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks, then note the number of their rows."""
-    async for chunk in chunks:
-        yield chunk
-    note_rows(request, job.rows or 0)
 
 
 async def _as_json(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

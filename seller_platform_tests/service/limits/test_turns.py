@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import wraps
 
 import pytest
@@ -22,21 +23,19 @@ def in_a_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[...,
 
 @pytest.mark.parametrize(("at_once", "waiting", "others"), [(1, 20, 5), (2, 20, 1), (2, 20, 5), (8, 20, 3)])
 @in_a_loop
-async def test_beside_a_flooding_user_another_begins_after_one_turn_of_each(
-    at_once: int, waiting: int, others: int
-) -> None:
-    turns, began = Turns("lists", at_once), list[int]()
+async def test_beside_a_flooding_user_turns_go_round(at_once: int, waiting: int, others: int) -> None:
+    turns, began, may_end = Turns("lists", at_once), list[int](), asyncio.Semaphore(0)
 
     async def request(user: int) -> None:
-        await turns.begin(user)
-        began.append(user)
+        async with turns.turn(user):
+            began.append(user)
+            await may_end.acquire()
 
     users = [*[ANN] * (turns.share + waiting), *(ANN + number for number in range(1, others + 1))]
     requests = [asyncio.create_task(request(user)) for user in users]
-    await asyncio.sleep(0)
-    for user in began:
-        turns.end(user)
-        await asyncio.sleep(0)
+    for _ in users:
+        await asyncio.sleep(0.001)
+        may_end.release()
     await asyncio.gather(*requests)
 
     assert began[: turns.share] == [ANN] * turns.share
@@ -45,42 +44,23 @@ async def test_beside_a_flooding_user_another_begins_after_one_turn_of_each(
 
 
 @in_a_loop
-async def test_a_free_turn_goes_to_the_waiting_user_with_the_fewest() -> None:
-    turns, began = Turns("lists", 4), list[int]()
+async def test_what_cannot_wait_is_refused_by_whose_requests_are_in_the_way() -> None:
+    turns, done = Turns("lists", 2, most_waiting=1, wait_seconds=0.2), asyncio.Event()
 
     async def request(user: int) -> None:
-        await turns.begin(user)
-        began.append(user)
+        async with turns.turn(user):
+            await done.wait()
 
-    for user in (ANN, ANN, BOB, BOB):
-        await turns.begin(user)
-    waiting = [asyncio.create_task(request(user)) for user in (ANN, ANN, BOB, EVE)]
-    await asyncio.sleep(0)
-    for user in (ANN, BOB, ANN, BOB):
-        turns.end(user)
-    await asyncio.gather(*waiting)
+    at_work = [asyncio.create_task(request(user)) for user in (ANN, BOB)]
+    waiting = [asyncio.create_task(request(user)) for user in (ANN, ANN, EVE)]
+    refused = await asyncio.gather(*waiting, return_exceptions=True)
+    done.set()
+    await asyncio.gather(*at_work)
 
-    assert began == [EVE, ANN, BOB, ANN]
-
-
-@in_a_loop
-async def test_what_cannot_wait_is_refused_by_whose_requests_are_in_the_way() -> None:
-    turns = Turns("lists", 2, most_waiting=1, wait_seconds=0.2)
-    await turns.begin(ANN)
-    waiting = asyncio.create_task(turns.begin(ANN))
-    await asyncio.sleep(0)
-
-    with pytest.raises(NotAdmittedError, match="as many lists of yours wait as may, which is 1") as own:
-        await turns.begin(ANN)
-    await turns.begin(BOB)
-    with pytest.raises(NotAdmittedError, match="the service has as many lists at work") as of_others:
-        await turns.begin(EVE)
-    with pytest.raises(NotAdmittedError):
-        await waiting
-
-    assert (own.value.status, own.value.headers) == (429, {"Retry-After": "1"})
-    assert (of_others.value.status, of_others.value.headers) == (503, {"Retry-After": "1"})
-    assert turns.waiting == 0
+    assert [getattr(error, "status", None) for error in refused] == [503, 429, 503]
+    assert "as many lists of yours wait as may, which is 1" in str(refused[1])
+    assert "the service has as many lists at work" in str(refused[2])
+    assert [error.headers for error in refused if isinstance(error, NotAdmittedError)] == [{"Retry-After": "1"}] * 3
 
 
 @in_a_loop
@@ -88,14 +68,9 @@ async def test_every_turn_comes_back_whatever_happens_to_its_request() -> None:
     turns = Turns("lists", 2, wait_seconds=0.001)
 
     async def request(user: int) -> None:
-        try:
-            await turns.begin(user)
-        except NotAdmittedError:
-            return
-        try:
-            await asyncio.sleep(0.0005 * (user % 3))
-        finally:
-            turns.end(user)
+        with suppress(NotAdmittedError):
+            async with turns.turn(user):
+                await asyncio.sleep(0.0005 * (user % 3))
 
     tasks = [asyncio.create_task(request(number % 7)) for number in range(200)]
     for task in tasks[::3]:
@@ -103,6 +78,5 @@ async def test_every_turn_comes_back_whatever_happens_to_its_request() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
-    for user in (ANN, BOB):
-        await asyncio.wait_for(turns.begin(user), 1)
-    assert turns.waiting == 0
+    async with asyncio.timeout(1), turns.turn(ANN), turns.turn(BOB):
+        pass
