@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from seller_platform.contract.wire import METADATA
 from seller_platform.errors import ApiError, WarehouseUnavailableError
-from seller_platform.service.http.responses import error_answer
+from seller_platform.service.http.responses import JSON, error_answer
 from seller_platform.service.openapi.document import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US
 from seller_platform_tests.support.served import ANN, Served, execute, running_app
@@ -30,7 +30,7 @@ REQUESTS: Mapping[str, dict[str, str]] = {
     "GET /inventory/list": {"per_page": "20"},
     "GET /cogs/cost-periods": {"sku": MUG},
     "POST /cogs/cost-periods": {"sku": MUG},
-    "DELETE /cogs/cost-periods": {"sku": MUG, "dry_run": "true"},
+    "DELETE /cogs/cost-periods": {"sku": MUG},
     "POST /reports/request": {"dps_date": "2026-03-05"},
     "GET /reports/status": {},
     "GET /reports/download": {},
@@ -92,6 +92,8 @@ class Api:
             params = self.query(name)
         answer = self.client.request(method, path, params=params, **options)
         self.check(name, answer)
+        if method == "DELETE" and answer.is_success:  # the next request finds it again
+            self.client.post(path, params={**US, "sku": MUG}, json={"data": COST_PERIOD["data"]}).raise_for_status()
         return answer
 
     def check(self, name: str, answer: httpx.Response) -> None:
@@ -266,53 +268,35 @@ def test_what_is_anothers_is_answered_like_what_does_not_exist(
 @every_operation_with_a_body
 def test_parameters_may_be_in_the_query_or_in_the_body(api: Api, name: str) -> None:
     query = api.query(name)
-    body = {each: {"true": True}.get(value, value) for each, value in query.items()}
-    more = {"data": COST_PERIOD["data"]} if name == "POST /cogs/cost-periods" else {}
+    body = {**query, **({"data": COST_PERIOD["data"]} if name == "POST /cogs/cost-periods" else {})}
 
-    assert api.send(name, {}, json={**body, **more}).status_code == 200
-    assert api.send(name, query, json={**body, **more}).status_code == 200
-    for parameter in query.keys() - {"dry_run"}:
+    assert api.send(name, {}, json=body).status_code == 200
+    assert api.send(name, query, json=body).status_code == 200
+    for parameter in query:
         value = "2026-03-04" if "date" in parameter else "Other"
-        assert api.refusal(name, query, json={**body, **more, parameter: value}) == [parameter]
-        assert api.refusal(name, {}, json={**body, **more, parameter: 7}) == [parameter]
+        assert api.refusal(name, query, json={**body, parameter: value}) == [parameter]
+        assert api.refusal(name, {}, json={**body, parameter: 7}) == [parameter]
 
 
 @every_operation_with_a_body
-@pytest.mark.parametrize(
-    ("content", "kind", "status"),
-    [
-        (b"{}", "text/plain", 415),
-        (b"{}", "application/x-www-form-urlencoded", 415),
-        (b"{}", "application/json; charset=latin-1", 415),
-        (b"{}", 'application/json; x=1; Charset="utf-16"', 415),
-        (b"null", "application/json", 422),
-        (b"[]", "application/json", 422),
-        (b"{", "application/json", 422),
-        (b"\xff", "application/json", 422),
-        (b"\xef\xbb\xbf{}", "application/json", 422),
-        (b'{"a": NaN}', "application/json", 422),
-        (b'{"a": -Infinity}', "application/json", 422),
-        (b'{"sku": "SKU-1", "sku": "SKU-2"}', "application/json", 422),
-        (b"[" * 200_000, "application/json", 422),
-        (b'{"a":' * 100_000, "application/json", 422),
-        (b'{"a": 1' + b"0" * 100_000 + b"}", "application/json", 422),
-        (b'{"a": 1e9999999999999999999}', "application/json", 422),
-        (b'{"sku": "\\u0000", "product_sku": "\\u0000"}', "application/json", 422),
-        (b'{"sku": "\\ud800", "product_sku": "\\ud800"}', "application/json", 422),
-        (b" " * ((1 << 20) + 1), "application/json", 413),
-    ],
-    ids=lambda value: repr(value)[:40],
-)
-def test_a_body_that_cannot_be_read_is_refused(api: Api, name: str, content: bytes, kind: str, status: int) -> None:
-    answer = api.send(name, US, content=content, headers={"Content-Type": kind})
-
-    assert answer.status_code == status, answer.text
-
-
-@every_operation_with_a_body
-def test_a_body_that_is_compressed_is_refused(api: Api, name: str) -> None:
+def test_a_body_that_cannot_be_read_is_refused(api: Api, name: str) -> None:
+    of_type = ("text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1")
+    for content, kind, status in (
+        *((b"{}", kind, 415) for kind in (*of_type, 'application/json; x=1; Charset="utf-16"')),
+        *((content, JSON, 422) for content in (b"null", b"[]", b"{", b"\xff", b"\xef\xbb\xbf{}", b'{"a": NaN}')),
+        (b'{"a": -Infinity}', JSON, 422),
+        (b'{"sku": "SKU-1", "sku": "SKU-2"}', JSON, 422),
+        (b"[" * 200_000, JSON, 422),
+        (b'{"a":' * 100_000, JSON, 422),
+        (b'{"a": 1' + b"0" * 100_000 + b"}", JSON, 422),
+        (b'{"a": 1e9999999999999999999}', JSON, 422),
+        (b'{"sku": "\\u0000", "product_sku": "\\u0000"}', JSON, 422),
+        (b'{"sku": "\\ud800", "product_sku": "\\ud800"}', JSON, 422),
+        (b" " * ((1 << 20) + 1), JSON, 413),
+    ):
+        answer = api.send(name, US, content=content, headers={"Content-Type": kind})
+        assert answer.status_code == status, (content[:40], kind, answer.text)
     headers = {"Content-Type": 'application/json; charset="UTF-8"'}
-
     assert api.send(name, content=b"{}", headers={**headers, "Content-Encoding": "gzip"}).status_code == 415
     assert api.send(name, content=b"{}", headers={**headers, "Content-Encoding": "identity"}).status_code != 415
 

@@ -16,6 +16,7 @@ from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
+from seller_platform.counts import count_of
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import ACCOUNT, SELECTION, Selector, authenticate, read_selector, select_accounts
 from seller_platform.service.costs.bodies import CostPeriodInput, read_periods
@@ -33,7 +34,6 @@ from seller_platform.service.pool import Connection, Store
 
 FROM_DATE = Parameter[date]("from_date", "First day of the one period to delete; goes with `to_date`.", date)
 TO_DATE = Parameter[date]("to_date", "Last day of the one period to delete; goes with `from_date`.", date)
-DRY_RUN = Parameter[bool]("dry_run", "Delete nothing, and answer how many periods would be deleted.", bool)
 
 
 _Element = row_type(
@@ -74,7 +74,7 @@ class StoredCosts(Done):
 class DeletedCosts(Done):
     """What was deleted."""
 
-    deleted: Annotated[int, about("How many periods were deleted, or with `dry_run` would be.")]
+    deleted: Annotated[int, about("How many periods were deleted.")]
 
 
 _EXAMPLE = {
@@ -141,7 +141,7 @@ DELETE = Operation(
     "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
     "from another service keeps its costs (403).",
     DeletedCosts,
-    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE, DRY_RUN),
+    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),
     method="DELETE",
     scope=Scope.COSTS_WRITE,
@@ -184,8 +184,7 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
                 if account.key not in skus:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
             stored = await write_periods(connection, selected, sku or "", periods, now=clock(), limits=limits)
-            message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
-            return success_answer(message, sku=sku, periods=stored)
+            return success_answer(f"{count_of(stored, 'cost period', 'was')} stored.", sku=sku, periods=stored)
 
         return await answer_once(store, request, body, write, user_id=caller.id, accounts=caller.consented_accounts)
 
@@ -193,26 +192,23 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
         async with store.connection() as connection:
             caller = await authenticate(connection, request, Scope.COSTS_WRITE)
         query, body = Query(request.scope["query_string"]), await read_json(request)
-        selector, product, dates, is_dry = _read_deletion(query, body)
+        selector, product, dates = _read_deletion(query, body)
         async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
             skus = await find_skus(connection, selected, product)
-            deleted = await delete_periods(connection, selected, skus, dates, is_dry=is_dry)
+            deleted = await delete_periods(connection, selected, skus, dates)
         if not deleted:
             period = f" from {dates[0]} to {dates[1]}" if dates else ""
             raise NotFoundError(f"{product.name} {shown(product.value)} has no cost period{period}")
-        named = f"{deleted} cost period{'' if deleted == 1 else 's'}"
-        if is_dry:
-            return success_answer(f"{named} would be deleted; nothing was.", deleted=deleted)
-        return success_answer(f"{named} {'was' if deleted == 1 else 'were'} deleted.", deleted=deleted)
+        return success_answer(f"{count_of(deleted, 'cost period', 'was')} deleted.", deleted=deleted)
 
     return Route(READ, answer_read), Route(WRITE, answer_write), Route(DELETE, answer_delete)
 
 
 def _read_deletion(
     query: Query, body: Mapping[str, object]
-) -> tuple[Selector, SentParameter, tuple[date, date] | None, bool]:
-    """Return accounts, product and first and last day of the period to delete, and whether to count only.
+) -> tuple[Selector, SentParameter, tuple[date, date] | None]:
+    """Return accounts, product, and first and last day of the period to delete.
 
     Raises:
         InvalidParametersError: A parameter is missing, invalid or unknown.
@@ -220,11 +216,11 @@ def _read_deletion(
     query.join(body, DELETE.parameters)
     query.refuse_others(DELETE.parameters, body)
     selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
-    first, last, is_dry = query.value(FROM_DATE), query.value(TO_DATE), query.value(DRY_RUN) is True
+    first, last = query.value(FROM_DATE), query.value(TO_DATE)
     if query.has(FROM_DATE) != query.has(TO_DATE):
         missing = (TO_DATE if query.has(FROM_DATE) else FROM_DATE).name
         query.refuse(missing, "is required; from_date and to_date go together and name one period")
     elif first and last and first > last:
         query.refuse(FROM_DATE.name, f"is {first}, after to_date {last}")
     query.check()
-    return selector, product, (first, last) if first and last else None, is_dry
+    return selector, product, (first, last) if first and last else None

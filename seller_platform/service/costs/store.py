@@ -109,7 +109,6 @@ FROM seller.cost_periods AS period
 WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
   AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
 """
-_COUNT: LiteralString = f"SELECT count(*), 0 {_CHOSEN}"
 _DELETE: LiteralString = """
 WITH deleted AS (DELETE {chosen} RETURNING {row_hash} AS hash) SELECT count(*), -coalesce(sum(hash), 0) FROM deleted
 """.replace("{chosen}", _CHOSEN).replace("{row_hash}", ROW_HASH)
@@ -232,14 +231,11 @@ async def delete_periods(
     selected: SelectedAccounts,
     skus: Mapping[str, Sequence[str]],
     dates: tuple[date, date] | None,
-    *,
-    is_dry: bool,
 ) -> int:
     """Delete the periods of products, and return how many were deleted.
 
     Args:
         dates: First and last day of the one period to delete; None deletes all.
-        is_dry: Delete nothing, and return how many would be deleted.
 
     Raises:
         ReplicaError: An account is a replica. Nothing was deleted.
@@ -249,13 +245,13 @@ async def delete_periods(
     async with connection.transaction():
         await _reserve(connection, selected)
         for account in selected.accounts:
-            snapshot = await _snapshot(connection, account, is_dry=is_dry)
+            snapshot = await _snapshot(connection, account)
             of_account = list(skus.get(account.key, ()))
             values = {"account": account.key, "snapshot": snapshot, "skus": of_account}
             chosen = {**values, "first_day": first, "last_day": last}
-            counted = await connection.execute(_COUNT if is_dry else _DELETE, chosen)
-            count, rows_hash = await counted.fetchone() or (0, Decimal(0))
-            if count and not is_dry:
+            deletion = await connection.execute(_DELETE, chosen)
+            count, rows_hash = await deletion.fetchone() or (0, Decimal(0))
+            if count:
                 await apply_costs(connection, account.key, of_account, added=-count, rows_hash=rows_hash)
             deleted += count
     return deleted
@@ -275,11 +271,11 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
         await connection.execute(LOCK, {"name": f"seller.cost_periods {key}"})
 
 
-async def _snapshot(connection: Connection, account: ServedAccount, *, is_dry: bool = False) -> date | None:
-    """Return the day of the newest snapshot after deleting older ones, unless it is dry; None without any."""
+async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:
+    """Return the day of the newest snapshot after deleting older ones; None without any."""
     newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
     day: date | None = newest[0] if newest else None
-    if day is not None and not is_dry:
+    if day is not None:
         await connection.execute(_DELETE_OLDER, (account.key, day))
     return day
 

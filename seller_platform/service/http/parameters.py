@@ -66,8 +66,6 @@ class Parameter(Generic[Value]):
         sent: object = text
         if self.schema["type"] == "integer" and _DIGITS.fullmatch(text):
             sent = int(text)
-        elif self.schema["type"] == "boolean":
-            sent = {"true": True, "false": False}.get(text, text)
         try:
             value: Value = msgspec.convert(sent, self.type)
         except msgspec.ValidationError:
@@ -81,9 +79,9 @@ def _allowed(schema: Mapping[str, Any]) -> str:
         return f"one of {', '.join(map(str, schema['enum']))}"
     if schema["type"] == "integer":
         return f"a whole number from {schema['minimum']} to {schema['maximum']}"
-    words = {"boolean": "true or false", "date": "a day of the calendar, written YYYY-MM-DD"}
-    of_text = schema.get("description", f"a text of 1 to {_LONGEST_TEXT} characters")
-    return str(words.get(schema.get("format", schema["type"]), of_text))
+    if schema.get("format") == "date":
+        return "a day of the calendar, written YYYY-MM-DD"
+    return str(schema.get("description", f"a text of 1 to {_LONGEST_TEXT} characters"))
 
 
 def choice_of(*values: str | int) -> Any:
@@ -125,8 +123,6 @@ class Query:
             name, value = parameter.name, sent.get(parameter.name)
             if value is None:
                 continue
-            if isinstance(value, bool) and parameter.schema.get("type") == "boolean":
-                value = str(value).lower()
             texts = self._texts.setdefault(name, [value if isinstance(value, str) else ""])
             if not isinstance(value, str):
                 self.refuse(name, "must be a string")

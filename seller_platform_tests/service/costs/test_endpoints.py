@@ -201,12 +201,16 @@ def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(shared: h
 
         assert list(_problems(answer)) == [f"data[1].cost_elements[1].{name}"], changed
         assert not re.search(r"`|\b(str|decimal|array|null)\b", answer.text), "types are named in words"
+    body = json.dumps({"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-02", _element(amount=77))]})
+    for number in ("1e999999", "1e-999999", "1" + "0" * 5_000, "0." + "0" * 5_000 + "1", "-1e999999"):
+        answer = _send(shared, body.replace("77", number))
+
+        assert list(_problems(answer)) == ["data[0].cost_elements[0].amount"], number[:10]
     assert _read(shared) == []
 
 
-@pytest.mark.parametrize(
-    ("data", "path"),
-    [
+def test_periods_that_cannot_be_used_are_refused_by_path(shared: httpx.Client) -> None:
+    cases: Sequence[tuple[object, str]] = [
         (None, "data"),
         ([], "data"),
         ({}, "data"),
@@ -218,57 +222,38 @@ def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(shared: h
         ([{**_period(), "dates": {"from_date": None, "to_date": "2026-01-31"}}], "data[0].dates.from_date"),
         ([_period("2026-02-01", "2026-01-31")], "data[0].dates.from_date"),
         ([{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}], "data[0].dates.to_date"),
-    ],
-    ids=str,
-)
-def test_periods_that_cannot_be_used_are_refused_by_path(shared: httpx.Client, data: object, path: str) -> None:
-    answer = _write(shared, data=data)
-
-    assert list(_problems(answer)) == [path] or (path == "data[0].dates" and path in _problems(answer))
+    ]
+    for data, path in cases:
+        assert list(_problems(_write(shared, data=data))) == [path], data
+    assert len(_problems(_write(shared, *[_period("x")] * 500))) == 20  # no more are listed
     assert _read(shared) == []
 
 
-def test_at_most_twenty_problems_are_listed(shared: httpx.Client) -> None:
-    answer = _write(shared, *[_period("x")] * 500)
-
-    assert len(_problems(answer)) == 20
-
-
-@pytest.mark.parametrize("number", ["1e999999", "1e-999999", "1" + "0" * 5_000, "0." + "0" * 5_000 + "1", "-1e999999"])
-def test_numbers_beyond_all_bounds_are_refused_at_once(shared: httpx.Client, number: str) -> None:
-    body = json.dumps({"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-02", _element(amount=77))]})
-
-    assert list(_problems(_send(shared, body.replace("77", number)))) == ["data[0].cost_elements[0].amount"]
-
-
-def test_the_same_dates_are_replaced(ann: httpx.Client) -> None:
-    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
-
-    answer = _write(ann, _period("2026-02-01", "2026-02-28", _element(amount=9)))
-
-    assert answer.status_code == 200
-    assert [period["cost_elements"][0]["amount"] for period in _read(ann)] == [Decimal("3.00"), Decimal("9.00")]
-
-
-@pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        ("2026-01-31", "2026-02-10"),
+def test_a_period_replaces_that_of_the_same_dates_meets_others_and_overlaps_none(
+    ann: httpx.Client, shop: Served
+) -> None:
+    _write(ann, _period("2026-01-01", "2026-01-31"), _period("2026-02-01", "2026-02-28"))
+    replaced = _write(ann, _period("2026-02-01", "2026-02-28", _element(amount=9)))
+    amounts = [period["cost_elements"][0]["amount"] for period in _read(ann)]
+    for first, last in (
+        ("2026-01-31", "2026-01-31"),
         ("2025-12-01", "2026-01-01"),
-        ("2026-01-10", "2026-01-10"),
-        ("2025-01-01", "2027-01-01"),
+        ("2025-01-01", "2026-01-31"),
         ("2026-01-01", "2026-01-30"),
-    ],
-)
-def test_an_overlap_with_a_stored_period_names_both(ann: httpx.Client, first: str, last: str) -> None:
-    _write(ann, _period())
+    ):
+        problems = _problems(_write(ann, _period("2024-01-01", "2024-01-02"), _period(first, last)))
+        assert list(problems) == ["data[1].dates"]
+        assert f"{first}..{last} overlaps the stored period 2026-01-01..2026-01-31" in problems["data[1].dates"][0]
+    met = _write(ann, _period("2025-12-31", "2025-12-31"), _period("2026-03-01", "2026-03-01"))
+    # A period of another program may be open.
+    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-04-01', NULL, '[]', '2026-03-09', 'S1.US', 0, 0)")
+    beyond = _write(ann, _period("2030-01-01", "2030-01-02"))
 
-    answer = _write(ann, _period("2024-01-01", "2024-01-02"), _period(first, last))
-
-    problems = _problems(answer)
-    assert list(problems) == ["data[1].dates"]
-    assert f"{first}..{last} overlaps the stored period 2026-01-01..2026-01-31" in problems["data[1].dates"][0]
-    assert _dates(_read(ann)) == [("2026-01-01", "2026-01-31")]
+    assert (replaced.status_code, amounts, met.status_code) == (200, [Decimal("3.00"), Decimal("9.00")], 200)
+    assert list(_problems(beyond)) == ["data[0].dates"]
+    assert [first for first, _ in _dates(_read(ann))] == [
+        *("2025-12-31", "2026-01-01", "2026-02-01", "2026-03-01", "2026-04-01")
+    ]
 
 
 def test_an_overlap_in_the_body_names_both(shared: httpx.Client) -> None:
@@ -283,18 +268,6 @@ def test_an_overlap_in_the_body_names_both(shared: httpx.Client) -> None:
     assert set(problems) == {"data[1].dates", "data[2].dates"}
     assert problems["data[2].dates"] == ["2026-03-01..2026-09-01 overlaps data[0].dates 2026-01-01..2026-06-30"]
     assert set(_problems(_write(shared, _period(), _period()))) == {"data[1].dates"}
-
-
-def test_periods_that_meet_do_not_overlap(ann: httpx.Client) -> None:
-    assert _write(ann, _period("2026-02-01", "2026-02-28"), _period()).status_code == 200
-    assert _write(ann, _period("2025-12-31", "2025-12-31")).status_code == 200
-
-
-def test_an_open_period_overlaps_whatever_comes_after_it(ann: httpx.Client, shop: Served) -> None:
-    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', NULL, '[]', '2026-03-01', 'S1.US', 0, 0)")
-
-    assert list(_problems(_write(ann, _period("2030-01-01", "2030-01-02")))) == ["data[0].dates"]
-    assert _write(ann, _period("2025-01-01", "2025-12-31")).status_code == 200
 
 
 def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Client, shop: Served) -> None:
@@ -348,12 +321,17 @@ def test_a_converted_amount_is_in_the_currency_of_the_account(ann: httpx.Client)
     assert _read(ann, "SKU-2") == []
 
 
-@pytest.mark.parametrize(
-    "query", [{}, {"sku": "SKU-1", "asin": "ASIN-1"}, {"sku": "a", "asin": "b", "parent_asin": "c"}]
-)
-def test_a_product_is_named_in_one_way(shared: httpx.Client, query: dict[str, str]) -> None:
-    for method in ("GET", "DELETE"):
-        assert list(_problems(shared.request(method, PATH, params={**US, **query}))) == ["product"]
+def test_a_product_and_a_period_are_named_in_one_way(shared: httpx.Client) -> None:
+    for query in ({}, {"sku": "SKU-1", "asin": "ASIN-1"}, {"sku": "a", "asin": "b", "parent_asin": "c"}):
+        for method in ("GET", "DELETE"):
+            assert list(_problems(shared.request(method, PATH, params={**US, **query}))) == ["product"]
+    for dates, parameter in (
+        ({"from_date": "2026-01-01"}, "to_date"),
+        ({"to_date": "2026-01-01"}, "from_date"),
+        ({"from_date": "2026-01-02", "to_date": "2026-01-01"}, "from_date"),
+    ):
+        answer = shared.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
+        assert list(_problems(answer)) == [parameter]
 
 
 def test_an_unknown_product_is_not_found(ann: httpx.Client) -> None:
@@ -392,86 +370,37 @@ def test_a_deletion_takes_one_period_or_all(ann: httpx.Client) -> None:
     assert (again.status_code, rest.json()["deleted"], _read(ann), len(_read(ann, "SKU-2"))) == (404, 2, [], 1)
 
 
-def test_a_dry_deletion_counts_and_deletes_nothing(ann: httpx.Client, shop: Served) -> None:
+def test_a_deletion_refuses_what_it_does_not_know(ann: httpx.Client) -> None:
     _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
-    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', '2026-01-01', 'S1.US', 0, 0)")
-    one = {**US, "sku": "SKU-1", "from_date": "2026-02-01", "to_date": "2026-02-28"}
-
-    answers = [
-        ann.request("DELETE", PATH, params={**US, "sku": "SKU-1", "dry_run": "true"}),
-        ann.request("DELETE", PATH, params={**one, "dry_run": "true"}),
-        ann.request("DELETE", PATH, json={**one, "dry_run": True}),
-    ]
-    missing = ann.request("DELETE", PATH, params={**US, "sku": "SKU-2", "dry_run": "true"})
-    invalid = ann.request("DELETE", PATH, params={**US, "sku": "SKU-1", "dry_run": "yes"})
-
-    assert answers[0].json() == {
-        "status": "success",
-        "code": 200,
-        "message": "2 cost periods would be deleted; nothing was.",
-        "deleted": 2,
-    }
-    assert [answer.json()["deleted"] for answer in answers[1:]] == [1, 1]
-    assert (missing.status_code, _problems(invalid)["dry_run"]) == (404, ["must be true or false; it is 'yes'"])
-    assert stored(shop.database, "SELECT count(*) FROM seller.cost_periods") == [(3,)]
-
-
-@pytest.mark.parametrize(
-    ("query", "body", "names"),
-    [
+    cases: Sequence[tuple[dict[str, str], Body | None, list[str]]] = [
         ({"From_Date": "2026-01-01"}, None, ["From_Date"]),
         ({"": "x", "a\0": "y", "z" * 50: ""}, None, ["", "'a\\x00'", f"'{'z' * 40}'..."]),
         ({}, {"data": [], "dates": None}, ["data", "dates"]),
-        ({"per_page": "500", "dry_run": "false"}, {"sku": "SKU-1", "\ud800": 1}, ["'\\ud800'", "per_page"]),
-    ],
-    ids=str,
-)
-def test_a_deletion_refuses_what_it_does_not_know(
-    ann: httpx.Client, query: dict[str, str], body: Body | None, names: list[str]
-) -> None:
-    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
-    content = b"" if body is None else json.dumps(body).encode()
+        ({"per_page": "500", "dry_run": "true"}, {"sku": "SKU-1", "\ud800": 1}, ["'\\ud800'", "dry_run", "per_page"]),
+    ]
+    for query, body, names in cases:
+        content = b"" if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        params = {**US, "sku": "SKU-1", **query}
+        problems = _problems(ann.request("DELETE", PATH, params=params, content=content, headers=headers))
 
-    answer = ann.request(
-        "DELETE",
-        PATH,
-        params={**US, "sku": "SKU-1", **query},
-        content=content,
-        headers={"Content-Type": "application/json"},
-    )
-
-    assert sorted(_problems(answer)) == sorted(names)
-    for problems in _problems(answer).values():
-        assert "allowed are account_title, seller_id, marketplace_id, group_title, sku, asin" in problems[0]
+        assert sorted(problems) == sorted(names)
+        for (problem,) in problems.values():
+            assert "allowed are account_title, seller_id, marketplace_id, group_title, sku, asin" in problem
     assert len(_read(ann)) == 2
 
 
-@pytest.mark.parametrize(
-    ("dates", "parameter"),
-    [
-        ({"from_date": "2026-01-01"}, "to_date"),
-        ({"to_date": "2026-01-01"}, "from_date"),
-        ({"from_date": "2026-01-02", "to_date": "2026-01-01"}, "from_date"),
-    ],
-)
-def test_the_dates_of_a_deletion_go_together(shared: httpx.Client, dates: dict[str, str], parameter: str) -> None:
-    answer = shared.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
-
-    assert list(_problems(answer)) == [parameter]
-
-
-def test_an_older_snapshot_does_not_come_back_when_the_newest_is_emptied(ann: httpx.Client, shop: Served) -> None:
-    for day in ("2026-03-01", "2026-03-02"):
-        execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', %s, 'S1.US', 0, 0)", day)
-
-    assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).json()["deleted"] == 1
-    assert _read(ann) == []
-
-
-def test_a_first_write_makes_a_snapshot_of_the_accounts_own_day(ann: httpx.Client, shop: Served) -> None:
+def test_a_snapshot_is_of_the_accounts_own_day_and_the_newest_counts(ann: httpx.Client, shop: Served) -> None:
     _write(ann, _period())
+    written = stored(shop.database, "SELECT local_day, load_id FROM seller.cost_periods")
+    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', '2026-03-08', 'S1.US', 0, 0)")
+    deleted = ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).json()["deleted"]
+    after_deletion = _read(ann)
+    _write(ann, _period())
+    _load(shop.database, "S1.US")  # of the next day, which found nothing
 
-    assert stored(shop.database, "SELECT local_day, load_id FROM seller.cost_periods") == [(date(2026, 3, 9), 0)]
+    assert (written, deleted) == ([(date(2026, 3, 9), 0)], 1)
+    assert after_deletion == _read(ann) == []
 
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
@@ -498,25 +427,12 @@ def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Se
 def test_a_stray_receipt_and_another_accounts_connection_make_no_replica(ann: httpx.Client, shop: Served) -> None:
     _load(shop.database, "S1.US")
     connect(shop.database, "S1.DE")
+    of_group = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
 
+    assert (of_group.status_code, "account S1.DE" in of_group.json()["message"]) == (403, True)
+    assert _read(ann) == []
     assert _write(ann, _period()).status_code == 200
     assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
-
-
-def test_a_group_with_one_account_of_a_replica_is_written_to_nowhere(ann: httpx.Client, shop: Served) -> None:
-    connect(shop.database, "S1.DE")
-
-    answer = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
-
-    assert (answer.status_code, "account S1.DE" in answer.json()["message"]) == (403, True)
-    assert _read(ann) == []
-
-
-def test_a_later_load_that_found_nothing_empties_the_list(ann: httpx.Client, shop: Served) -> None:
-    _write(ann, _period())
-    _load(shop.database, "S1.US")
-
-    assert _read(ann) == []
 
 
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
@@ -600,7 +516,7 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
         async with connection.transaction():
             await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
             written = await (await connection.execute(read)).fetchone()
-            await delete_periods(connection, selected, {"S1.US": ["P8"]}, None, is_dry=False)
+            await delete_periods(connection, selected, {"S1.US": ["P8"]}, None)
             deleted = await (await connection.execute(read)).fetchone()
         assert written and deleted
         return int(written[0]), int(deleted[0]) - int(written[0])
