@@ -34,7 +34,6 @@ from seller_platform.service.openapi.schemas import page_type, row_type
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics
-from seller_platform.service.statistics.rates import rates_lacking
 from seller_platform.service.statistics.spans import read_spans
 from seller_platform.service.statistics.stored import read_stored_statistics
 
@@ -155,9 +154,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 page=list_request.page,
                 per_page=list_request.per_page,
             )
-            if statistics.lacks_rates:
-                missing = await rates_lacking(connection, selected, known.spans, target)
-                require_rates(selected, currency, missing)
+        require_rates(selected, currency, statistics.missing_rates)
         return page_answer(request, SALES_BY_DATE, statistics.page, list_request, computed_headers(selected))
 
     return Route(_OPERATION, answer)

@@ -23,7 +23,7 @@ page AS MATERIALIZED (
     ) AS requested_page
     LEFT JOIN identities USING (position)
 ){extras}
-SELECT (SELECT is_current FROM kept), whole.total, lacking.lacks_rates, lacking.has_unnamed, lacking.lacks_months,
+SELECT (SELECT is_current FROM kept), whole.total, lacking.missing_rate, lacking.has_unnamed, lacking.lacks_months,
        (SELECT string_agg(row_to_json(answered)::text, ',') FROM (
            SELECT {fields} FROM page {joined} ORDER BY page.period, page.position
        ) AS answered)

@@ -5,7 +5,9 @@ In another currency the sum of each day is converted at the rate of that day. Th
 and the answered figure is rounded once, to the cent.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 
 from psycopg import sql
@@ -54,11 +56,12 @@ class Statistics:
 
     Attributes:
         page: Its rows, and the total of the list.
-        lacks_rates: Whether an exchange rate is missing; then the rows must not be used.
+        missing_rates: The currency of which an exchange rate is missing, with the first such day; then the rows must
+            not be used.
     """
 
     page: RowPage
-    lacks_rates: bool
+    missing_rates: Mapping[str | None, date]
 
 
 async def read_statistics(
@@ -94,7 +97,7 @@ async def read_statistics(
         async with connection.transaction():
             await connection.execute(_SETTINGS)
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
-        is_current, total, lacks_rates, has_unnamed, lacks_months, rows = row or (True, 0, False, False, False, "")
+        is_current, total, missing, has_unnamed, lacks_months, rows = row or (True, 0, None, False, False, "")
         if is_current and lacks_months:
             statement = store_statement(_beginning(plan), plan)
             is_stored = may_store and await store_months(
@@ -103,7 +106,8 @@ async def read_statistics(
             return await read(is_kept=True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
             return await read(is_kept=is_kept, names_unnamed=True, uses_months=uses_months)
-        return Statistics(RowPage((rows or "").encode(), total), lacks_rates) if is_current else None
+        missing_rates = {missing[0]: date.fromisoformat(missing[1])} if missing else {}
+        return Statistics(RowPage((rows or "").encode(), total), missing_rates) if is_current else None
 
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
 

@@ -241,8 +241,9 @@ summed AS MATERIALIZED (
     GROUP BY position, period, is_requested
 ),
 lacking AS (
-    SELECT EXISTS (
-        SELECT FROM (
+    SELECT (
+        SELECT ARRAY[nullif(rate_of.currency, ''), needed.day::text]
+        FROM (
             SELECT sums.local_day AS day, {currency} AS currency
             FROM chosen AS segments
             JOIN {day_sums} AS sums ON sums.account = segments.account
@@ -250,8 +251,13 @@ lacking AS (
               AND (sums.is_of_product OR {is_by_date})
         ) AS needed
         LEFT JOIN rates USING (day, currency)
-        WHERE needed.currency <> %(target)s::text AND rates.rate IS NULL
-    ) AS lacks_rates, {has_unnamed} AS has_unnamed, {lacks_months} AS lacks_months
+        CROSS JOIN LATERAL (VALUES (needed.currency), (%(target)s::text)) AS rate_of (currency)
+        LEFT JOIN per_euro ON per_euro.day = needed.day AND per_euro.currency = rate_of.currency
+        WHERE needed.currency <> %(target)s::text AND rates.rate IS NULL AND rate_of.currency <> 'EUR'
+          AND per_euro.per_euro IS NULL
+        ORDER BY needed.day, 1
+        LIMIT 1
+    ) AS missing_rate, {has_unnamed} AS has_unnamed, {lacks_months} AS lacks_months
 )"""
 
 _COMBINED: LiteralString = """,
