@@ -20,7 +20,7 @@ from seller_platform.contract.tokens import Scope
 from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, Text, shown
 from seller_platform.service.http.responses import base_url_of
-from seller_platform.service.pool import Connection, fetch_record, fetch_records
+from seller_platform.service.pool import Connection, fetch_records
 
 ACCOUNT_TITLE = Parameter[str]("account_title", "Title of an account: selects that account.", Text, example="Shop US")
 SELLER_ID = Parameter[str]("seller_id", "Seller of an account; goes with `marketplace_id`.", Text)
@@ -126,8 +126,6 @@ WHERE token.token_hash = %s AND token.expires_at > now()
 # Written once a day, so that most requests write nothing.
 _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
 
-_USER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
-
 _ACCOUNTS = """
 SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
        account.timezone, account.marketplace, account.seller_id,
@@ -218,11 +216,6 @@ async def authenticate(
             headers={"WWW-Authenticate": f'Bearer realm="seller-platform", {description}'},
         )
     return authenticated
-
-
-async def active_user(connection: Connection, user_id: int) -> Caller | None:
-    """Return the user of a number; None if they may not use the service."""
-    return await fetch_record(connection, Caller, _USER, (user_id,))
 
 
 def read_selector(query: Query) -> Selector:

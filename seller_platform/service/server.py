@@ -90,7 +90,8 @@ def run_service(
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
         if folder is None:
             app = create_app(database_url, options, registry=registry)
-            _AnnouncingServer(bounded(app), url).run([listener])
+            _LOG.info(_READY, url)  # the listener has a backlog
+            uvicorn.Server(bounded(app)).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
@@ -115,22 +116,6 @@ def run_report_worker(
     """Write reports until SIGINT or SIGTERM, with a log on standard error."""
     logging.config.dictConfig(log_configuration(log_format, _LEVELS))
     run_worker(database_url, limits=limits, on_ready=lambda: _LOG.info("writing reports"))
-
-
-class _AnnouncingServer(uvicorn.Server):
-    """A server that logs its URL once it takes requests.
-
-    uvicorn has no event for that moment.
-    """
-
-    def __init__(self, config: uvicorn.Config, url: str) -> None:
-        super().__init__(config)
-        self._url = url
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            _LOG.info(_READY, self._url)
 
 
 def configuration(

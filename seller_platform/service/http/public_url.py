@@ -11,13 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import MisdirectedRequestError
-from seller_platform.service.http.addresses import url_host
+from seller_platform.service.http.addresses import is_loopback, url_host
 from seller_platform.service.http.responses import BASE_URL
 
 Refuse = Callable[[Request, MisdirectedRequestError], Awaitable[Response]]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -41,12 +40,13 @@ class Location:
     @property
     def undefended(self) -> str | None:
         """A sentence about what the service does not defend where others can reach it; None on the loopback."""
-        if self.public_url is not None and not self.is_https and urlsplit(self.public_url).hostname not in _LOCAL_NAMES:
+        public_host = urlsplit(self.public_url or "").hostname or "localhost"
+        if not self.is_https and not is_loopback(public_host):
             return (
                 f"{self.public_url} is not encrypted: passwords and tokens can be read on the way; put a proxy with "
                 "TLS in front, and set SELLER_PLATFORM_SERVICE_PUBLIC_URL to its https URL"
             )
-        if url_host(self.listened_host) not in _LOOPBACK:
+        if not is_loopback(self.listened_host):
             return (
                 f"{self.listened_host} is not the loopback: without a proxy in front, floods of requests, slow senders "
                 "and slow readers are not limited by address; docker/nginx.conf does it"

@@ -371,11 +371,6 @@ async def read_state(connection: Connection, selected: SelectedAccounts, query: 
     return ListState(*row)
 
 
-def merges_parts(dataset: Dataset, part: str | None) -> bool:
-    """Whether the rows of several parts that have the same key are one row, with their amounts added."""
-    return part is None and dataset.split_by is not None and dataset.split_by.is_merged
-
-
 async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
     """Return how many rows `open_rows` would yield now."""
     statement = _rows_statement(dataset, chosen, sql.SQL("count(*)"))
@@ -452,7 +447,7 @@ class _PageForm:
 
     @property
     def is_merged(self) -> bool:
-        return merges_parts(self.dataset, "" if self.is_part else None)
+        return not self.is_part and _merges_parts(self.dataset)
 
     def table_of(self, dataset: Dataset) -> sql.Composable:
         """Return the item of FROM with the rows of a dataset."""
@@ -505,8 +500,17 @@ def _page_statement(
     )
 
 
+def _merges_parts(dataset: Dataset) -> bool:
+    return dataset.split_by is not None and dataset.split_by.is_merged
+
+
 def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
-    """Return the columns and the GROUP BY that merge the rows of several parts that have the same key."""
+    """Return the columns and the GROUP BY with which rows of several parts that have the same key are one.
+
+    Their amounts are added. Most datasets have no parts, or parts without common keys.
+    """
+    if not _merges_parts(dataset):
+        return {"merged": sql.SQL("part.*"), "grouped": sql.SQL("")}
     grouped = [sql.Identifier("part", name) for name in dict.fromkeys(("account", LOCAL_DAY, *dataset.key))]
     columns: list[sql.Composable] = [*grouped]
     for column in dataset.columns:
@@ -522,9 +526,6 @@ def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
 
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
     condition = sql.SQL("true" if chosen.sku is None else "part.sku = %(sku)s")
-    merging = (
-        _merging(dataset) if merges_parts(dataset, None) else {"merged": sql.SQL("part.*"), "grouped": sql.SQL("")}
-    )
     inside = _INSIDE
     if chosen.with_changes:
         inside = sql.SQL(_INSIDE_OR_CHANGED).format(inside=_INSIDE, dataset=sql.Literal(dataset.name))
@@ -534,7 +535,7 @@ def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composabl
         table=sql.Identifier(SELLER, dataset.name),
         inside=inside,
         condition=condition,
-        **merging,
+        **_merging(dataset),
     )
 
 

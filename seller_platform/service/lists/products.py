@@ -6,7 +6,7 @@ ones that its operator loaded.
 
 from collections.abc import Mapping
 
-from seller_platform.errors import ApiError, NotFoundError
+from seller_platform.errors import NotFoundError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, SentParameter, Text, shown
 from seller_platform.service.lists.replica import unknown_to_replica
@@ -68,25 +68,19 @@ async def find_skus(
         ApiError: An account is a replica, of which the parents of products are not stored.
     """
     values = {"accounts": selected.keys, "value": product.value}
-    needs_parents = product.name == PARENT_ASIN.name and not await knows_parents(connection, selected)
-    if needs_parents and selected.has_replicas:
-        raise _unknown_parents()
     skus: dict[str, list[str]] = {}
     for account, sku in await (await connection.execute(_STATEMENTS[product.name], values)).fetchall():
         skus.setdefault(account, []).append(sku)
-    if skus:
-        return skus
-    if needs_parents:
-        raise _unknown_parents()
-    raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
-
-
-def _unknown_parents() -> ApiError:
-    problem = (
-        "is not known here: the rows come from another service, which does not list parents of products; the "
-        "operator can load them with `seller-platform service products load`"
-    )
-    return unknown_to_replica(PARENT_ASIN.name, problem)
+    needs_parents = product.name == PARENT_ASIN.name and not await knows_parents(connection, selected)
+    if needs_parents and (selected.has_replicas or not skus):
+        problem = (
+            "is not known here: the rows come from another service, which does not list parents of products; the "
+            "operator can load them with `seller-platform service products load`"
+        )
+        raise unknown_to_replica(PARENT_ASIN.name, problem)
+    if not skus:
+        raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
+    return skus
 
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:

@@ -60,27 +60,26 @@ async def issue_tokens(store: Store, request: Request) -> Response:
             problem = f"grant_type is {shown(grant_type)}; it must be {' or '.join(_GRANTS)}"
             raise TokenEndpointError(kind, problem)
         grant = _read(form, _GRANTS[grant_type])
-        match grant:
-            case CodeExchange(code=code, redirect_uri=redirect_uri, code_verifier=verifier):
-                async with connection.transaction():
+        async with connection.transaction():
+            match grant:
+                case CodeExchange(code=code, redirect_uri=redirect_uri, code_verifier=verifier):
                     issued = await exchange_code(
                         connection, application, code, redirect_uri, verifier or None, resource=resource
                     )
                     if isinstance(issued, IssuedTokens):
                         await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, scopes=list(issued.scopes))
-                    elif issued.is_repeated:
-                        await record(EventKind.CODE_REPLAYED, user_id=issued.user_id)
-                problem = (
-                    "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
-                    "belong to it"
-                )
-            case Refresh(refresh_token=refresh_token, scope=scope):
-                scopes = scopes_of(scope) if scope else None
-                async with connection.transaction():
+                    problem = (
+                        "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
+                        "belong to it"
+                    )
+                    repeated = EventKind.CODE_REPLAYED
+                case Refresh(refresh_token=refresh_token, scope=scope):
+                    scopes = scopes_of(scope) if scope else None
                     issued = await rotate(connection, application, refresh_token, scopes, resource=resource)
-                    if isinstance(issued, RefusedUse) and issued.is_repeated:
-                        await record(EventKind.REFRESH_TOKEN_REUSED, user_id=issued.user_id)
-                problem = "the refresh token is unknown, expired, revoked or was used before"
+                    problem = "the refresh token is unknown, expired, revoked or was used before"
+                    repeated = EventKind.REFRESH_TOKEN_REUSED
+            if isinstance(issued, RefusedUse) and issued.is_repeated:
+                await record(repeated, user_id=issued.user_id)
     if isinstance(issued, RefusedUse):
         raise _refusal(issued, problem, base_url_of(request))
     scope = " ".join(issued.scopes)

@@ -40,11 +40,8 @@ _HEADERS = {
     "from there; else absent.",
 }
 _HEADERS_OF = {
-    401: ("WWW-Authenticate",),
-    403: ("WWW-Authenticate",),
-    409: ("Retry-After",),
-    429: ("Retry-After",),
-    503: ("Retry-After",),
+    **dict.fromkeys((401, 403), ("WWW-Authenticate",)),
+    **dict.fromkeys((409, 429, 503), ("Retry-After",)),
 }
 _RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}

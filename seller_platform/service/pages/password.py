@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.errors import InvalidPasswordError
+from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, verified_user
 from seller_platform.service.pages.rendering import redirect, render
@@ -14,7 +15,7 @@ from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import check_password, hash_password
-from seller_platform.service.users.reset_links import LinkOwner, owner_of_link, store_password, use_link
+from seller_platform.service.users.reset_links import owner_of_link, store_password, use_link
 
 RESET = "/reset-password"
 _CHANGED = "Your password is changed. All other sessions are ended."
@@ -81,6 +82,6 @@ async def set_by_link(store: Store, contact: str, request: Request) -> Response:
     return redirect(f"{LOGIN}?notice=password")
 
 
-def _page(token: str, owner: LinkOwner | None, contact: str, problem: str | None = None) -> Response:
+def _page(token: str, owner: Caller | None, contact: str, problem: str | None = None) -> Response:
     values = {"token": token, "owner": owner, "contact": contact, "problem": problem}
     return render("reset_password.html", values, status=404 if owner is None else 422 if problem else 200)

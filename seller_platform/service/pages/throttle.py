@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from seller_platform.counts import count_of
 from seller_platform.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pool import Connection
@@ -79,8 +80,7 @@ async def _take(connection: Connection, subject: str, most: int) -> int:
         return int(row[0])
     wait = await (await connection.execute(_WAIT, (subject,))).fetchone()
     seconds = max(1, math.ceil(wait[0] if wait else 0))
-    minutes = math.ceil(seconds / 60)
-    text = f"{minutes} minute{'s'[: minutes > 1]}" if seconds > 60 else f"{seconds} second{'s'[: seconds > 1]}"
+    text = count_of(math.ceil(seconds / 60), "minute") if seconds > 60 else count_of(seconds, "second")
     raise TooManyAttemptsError(
         f"There were too many attempts to log in. Try again in {text}.", retry_after_seconds=seconds
     )

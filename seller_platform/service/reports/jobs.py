@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, NotFoundError
-from seller_platform.service.access import Caller, SelectedAccounts, Selector, active_user
+from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.pool import Connection, Store, fetch_record
@@ -119,6 +119,7 @@ _FAIL = """
 UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now()
 WHERE id = %s AND state = 'processing'
 """
+_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
 
 
@@ -231,7 +232,7 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     Raises:
         NotFoundError: The user may no longer use the service.
     """
-    owner = await active_user(connection, job.user_id)
+    owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
     if owner is None:
         raise NotFoundError("the user who requested the report may no longer use the service")
     return replace(owner, consented_accounts=job.accounts)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.errors import RequestError
 from seller_platform.service.security_events import EventKind, record_operator_event
@@ -47,17 +47,12 @@ def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
     Raises:
         RequestError: No user has that e-mail address.
     """
+    group, account = ACCOUNT_GROUPS.c, ACCOUNT_GROUP_MEMBERS.c.account
+    members = select(func.array_agg(aggregate_order_by(account, account)))
+    statement = select(group.title, members.where(ACCOUNT_GROUP_MEMBERS.c.group_id == group.id).scalar_subquery())
     with database.begin() as connection:
-        titles = _titles(connection, user_id_of(connection, email))
-        members = ACCOUNT_GROUP_MEMBERS.c
-        return {
-            title: tuple(
-                connection.execute(
-                    select(members.account).where(members.group_id == group_id).order_by(members.account)
-                ).scalars()
-            )
-            for title, group_id in titles.items()
-        }
+        of_user = statement.where(group.user_id == user_id_of(connection, email)).order_by(group.title)
+        return {title: tuple(keys or ()) for title, keys in connection.execute(of_user)}
 
 
 def remove_group(database: Database, email: str, title: str) -> None:
@@ -69,7 +64,9 @@ def remove_group(database: Database, email: str, title: str) -> None:
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        titles = _titles(connection, user_id)
+        group = ACCOUNT_GROUPS.c
+        rows = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
+        titles = dict(rows.tuples().all())
         if title not in titles:
             listed = ", ".join(map(repr, titles)) or "none yet"
             raise RequestError(
@@ -77,10 +74,3 @@ def remove_group(database: Database, email: str, title: str) -> None:
             )
         connection.execute(delete(ACCOUNT_GROUPS).where(ACCOUNT_GROUPS.c.id == titles[title]))
         record_operator_event(connection, EventKind.GROUP_REMOVED, user_id=user_id, details={"title": title})
-
-
-def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:
-    """Return the numbers of a user's groups, by title."""
-    group = ACCOUNT_GROUPS.c
-    rows = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
-    return dict(rows.tuples().all())

@@ -1,12 +1,11 @@
 """Changes passwords: by the user, or by a link of the operator that works once."""
 
 import secrets
-from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import func, insert
 
-from seller_platform.service.access import hash_of
+from seller_platform.service.access import Caller, hash_of
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import user_id_of
@@ -14,7 +13,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import RESET_LINKS
 
 _OWNER = """
-SELECT users.id, users.email, users.name
+SELECT users.id, users.name, users.email, users.status
 FROM service.reset_links AS link
 JOIN service.users AS users ON users.id = link.user_id AND users.status = 'active'
 WHERE link.token_hash = %s AND link.expires_at > now()
@@ -26,15 +25,6 @@ WITH links AS (DELETE FROM service.reset_links WHERE user_id = %(user_id)s),
      attempts AS (DELETE FROM service.login_attempts WHERE subject = 'account ' || %(user_id)s::bigint)
 DELETE FROM service.sessions WHERE user_id = %(user_id)s AND session_hash <> %(kept)s
 """
-
-
-@dataclass(frozen=True)
-class LinkOwner:
-    """The user whose password a reset link sets."""
-
-    id: int
-    email: str
-    name: str
 
 
 def create_reset_link(database: Database, email: str, valid_for: timedelta) -> str:
@@ -53,10 +43,10 @@ def create_reset_link(database: Database, email: str, valid_for: timedelta) -> s
     return token
 
 
-async def owner_of_link(store: Store, token: str) -> LinkOwner | None:
+async def owner_of_link(store: Store, token: str) -> Caller | None:
     """Return the user of a reset link; None if it is used, expired or unknown."""
     async with store.connection() as connection:
-        return await fetch_record(connection, LinkOwner, _OWNER, (hash_of(token),))
+        return await fetch_record(connection, Caller, _OWNER, (hash_of(token),))
 
 
 async def use_link(connection: Connection, token: str, password_hash: str) -> bool:
