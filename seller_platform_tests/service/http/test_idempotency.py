@@ -114,13 +114,12 @@ def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.
     assert (again.status_code, count_rows(service.database, "service.report_jobs")) == (200, 1)
 
 
-@pytest.mark.parametrize("key", ["", '""', "x" * 256, "schlüssel", "a\tb"])
-def test_a_key_of_another_form_is_refused(ann: httpx.Client, service: Served, key: str) -> None:
-    headers = {b"Idempotency-Key": key.encode()}
-    answer = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)
+def test_a_key_of_another_form_is_refused(ann: httpx.Client, service: Served) -> None:
+    for key in ("", '""', "x" * 256, "schlüssel", "a\tb"):
+        headers = {b"Idempotency-Key": key.encode()}
+        answer = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)
 
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == ["Idempotency-Key"]
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["Idempotency-Key"])
     assert count_rows(service.database, "service.report_jobs") == 0
 
 

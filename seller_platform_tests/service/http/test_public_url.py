@@ -78,12 +78,8 @@ def test_a_request_for_another_host_gets_421_as_json_or_a_page(public: str, read
         assert (page.status_code, page.headers["content-type"]) == (421, "text/html; charset=utf-8")
         assert "set-cookie" not in page.headers
     assert PUBLIC in httpx.get(f"{public}/user/me", timeout=PATIENCE_SECONDS).json()["message"]
-
-
-def test_health_checks_are_answered_for_every_host(public: str) -> None:
-    answer = httpx.get(f"{public}/service-status", headers={"Host": "10.2.3.4:8700"}, timeout=PATIENCE_SECONDS)
-
-    assert answer.status_code == 200
+    of_health = httpx.get(f"{public}/service-status", headers={"Host": "10.2.3.4:8700"}, timeout=PATIENCE_SECONDS)
+    assert of_health.status_code == 200
 
 
 def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, reading: Served) -> None:

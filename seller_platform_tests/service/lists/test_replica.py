@@ -80,42 +80,27 @@ def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, datase
     assert (own.status_code, own.json()["data"]) == (200, [])
 
 
-def test_the_first_day_that_lacks_is_named(replica: Served, ann: httpx.Client) -> None:
+def test_the_first_day_that_lacks_is_named_and_every_month_is_in_the_command(
+    replica: Served, ann: httpx.Client
+) -> None:
     mark_loaded(replica.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
     mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
-    mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 6), TOMORROW))
-
-    assert "was never read for 2026-03-05" in _refusal(_list(ann, ORDERS, start_date="2026-02-25"))
-    assert _list(ann, ORDERS, start_date="2026-02-25", end_date="2026-03-04").status_code == 200
-    assert _list(ann, ORDERS, start_date="2026-03-06").status_code == 200
-
-
-def test_the_command_reads_every_month_that_lacks_days(replica: Served, ann: httpx.Client) -> None:
+    mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 6), TODAY))
     mark_loaded(replica.database, DAILY, US, Window(date(2026, 1, 1), date(2026, 2, 1)))
-
-    refusal = _refusal(_list(ann, DAILY, start_date="2025-11-30"))
-
-    assert "was never read for 2025-11-30" in refusal
-    assert "--from 2025-11 --to 2026-03" in refusal
-
-
-def test_days_that_are_yet_to_come_are_empty(replica: Served, ann: httpx.Client) -> None:
-    to_come = _list(ann, ORDERS, start_date=TOMORROW, end_date="2026-03-31")
-    unread = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
+    for dataset, query, day in (
+        (ORDERS, {"start_date": "2026-02-25"}, "2026-03-05"),
+        (ORDERS, {"start_date": TODAY, "end_date": "2026-03-31"}, "2026-03-09"),
+        (ORDERS, {"start_date": None, "end_date": None}, "2026-03-05"),  # by default the week up to today
+        (DAILY, {"start_date": "2025-11-30"}, "2025-11-30"),
+        (DAILY, {"start_date": "0001-01-01"}, "0001-01-01"),
+    ):
+        refusal = _refusal(_list(ann, dataset, **query))
+        assert f"was never read for {day}" in refusal
+        assert ("--from 2025-11 --to 2026-03" in refusal) is (day == "2025-11-30")
     mark_loaded(replica.database, ORDERS, US, Window.day(TODAY))
-    read = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
-
-    assert [answer.status_code for answer in (to_come, unread, read)] == [200, 422, 200]
-
-
-def test_days_asked_for_by_default_reach_to_today(replica: Served, ann: httpx.Client) -> None:
-    mark_loaded(replica.database, ORDERS, US, Window(FIRST, TODAY))
-
-    assert "was never read for 2026-03-09" in _refusal(_list(ann, ORDERS, start_date=None, end_date=None))
-
-
-def test_days_before_the_first_date_of_any_calendar_are_not_known(ann: httpx.Client) -> None:
-    assert "was never read for 0001-01-01" in _refusal(_list(ann, DAILY, start_date="0001-01-01"))
+    for first, last in (("2026-02-25", "2026-03-04"), ("2026-03-06", TODAY), (TODAY, "2026-03-31")):
+        assert _list(ann, ORDERS, start_date=first, end_date=last).status_code == 200
+    assert _list(ann, ORDERS, start_date=TOMORROW, end_date="2026-03-31").status_code == 200  # is yet to come
 
 
 def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann: httpx.Client) -> None:
@@ -128,12 +113,8 @@ def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann
 
     assert pruned.receipts == MARCH.days + 1
     assert [_list(ann, dataset).status_code for dataset in (ORDERS, INVENTORY)] == [200, 200]
-
-
-def test_an_account_that_is_no_longer_listed_is_still_a_replica(replica: Served, ann: httpx.Client) -> None:
     execute(replica.database, "UPDATE platform.accounts SET retired_at = now()")
-
-    _refusal(_list(ann, ORDERS))
+    _refusal(_list(ann, DAILY))  # an account that is no longer listed is still a replica
 
 
 def test_a_group_is_answered_when_all_of_its_replicas_were_read(replica: Served, ann: httpx.Client) -> None:
@@ -220,27 +201,23 @@ def test_costs_that_were_never_read_are_refused_not_empty(replica: Served, ann: 
     assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
 
 
-@pytest.mark.parametrize(
-    ("selector", "value", "dataset", "missing"),
-    [
-        ("dps_date", "2026-02-27", DAILY, "2026-02-27"),
-        ("last_updated_date", "2026-02-27", ORDERS, "2026-02-27"),
-        ("product_sku", "SKU", DAILY, "2026-03-09"),
-    ],
-)
-def test_a_report_is_written_of_days_that_were_read(  # noqa: PLR0917  # two fixtures and one case
-    replica: Served, ann: httpx.Client, selector: str, value: str, dataset: Dataset, missing: str
-) -> None:
+def test_a_report_is_written_of_days_that_were_read(replica: Served, ann: httpx.Client) -> None:
     _sell(replica, FIRST)
 
-    def request() -> httpx.Response:
+    def request(selector: str, value: str) -> httpx.Response:
         return ann.post(REPORT_REQUEST, json={"account_title": "Shop US", selector: value})
 
-    assert f"was never read for {missing}" in _refusal(request())
-    mark_loaded(replica.database, dataset, US, Window(date(2026, 2, 27), FIRST))
-    assert (request().status_code == 200) is (selector == "dps_date")
-    mark_loaded(replica.database, dataset, US, MARCH)
-    assert request().status_code == 200
+    cases = (("dps_date", "2026-02-27"), ("last_updated_date", "2026-02-27"), ("product_sku", "SKU"))
+    unread = [_refusal(request(*case)) for case in cases]
+    for dataset in (DAILY, ORDERS):
+        mark_loaded(replica.database, dataset, US, Window(date(2026, 2, 27), FIRST))
+    partly = [request(*case).status_code for case in cases]
+    for dataset in (DAILY, ORDERS):
+        mark_loaded(replica.database, dataset, US, MARCH)
+
+    for refusal, missing in zip(unread, ("2026-02-27", "2026-02-27", "2026-03-09"), strict=True):
+        assert f"was never read for {missing}" in refusal
+    assert (partly, [request(*case).status_code for case in cases]) == ([200, 422, 422], [200] * 3)
 
 
 def test_today_is_that_of_the_account(replica: Served, ann: httpx.Client) -> None:
@@ -274,39 +251,31 @@ def _mark(client: httpx.Client, dataset: Dataset, **query: object) -> str | None
     return mark
 
 
-_WEEKLY = {"view_by": "date", "group_by": "week"}
-_MONTHLY = dict(BY_PRODUCT.parameters)
+_WEEKLY: dict[str, object] = {"view_by": "date", "group_by": "week"}
+_MONTHLY: dict[str, object] = dict(BY_PRODUCT.parameters)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "query", "mark"),
-    [
-        (DAILY, {"currency": "EUR"}, "replica"),
-        (DAILY, {"account_title": None, "group_title": "World", "currency": "EUR"}, "replica"),
-        (INVENTORY, {"velocity_start_date": FIRST}, "replica"),
-        (BY_PRODUCT, _WEEKLY, "replica"),
-        (BY_PRODUCT, {**_MONTHLY, "currency": "EUR"}, "replica"),
-        # These were read.
-        (DAILY, {}, None),
-        (DAILY, {"currency": "USD", "sales_channel": "platform"}, None),
-        (INVENTORY, {}, None),
-        (BY_PRODUCT, _MONTHLY, None),
+def test_rows_that_a_replica_computes_are_marked(replica: Served, computing: httpx.Client) -> None:
+    computed: tuple[tuple[Dataset, dict[str, object]], ...] = (
+        (DAILY, {"currency": "EUR"}),
+        (DAILY, {"account_title": None, "group_title": "World", "currency": "EUR"}),
+        (INVENTORY, {"velocity_start_date": FIRST}),
+        (BY_PRODUCT, _WEEKLY),
+        (BY_PRODUCT, {**_MONTHLY, "currency": "EUR"}),
+    )
+    read: tuple[tuple[Dataset, dict[str, object]], ...] = (
+        (DAILY, {}),
+        (DAILY, {"currency": "USD", "sales_channel": "platform"}),
+        (INVENTORY, {}),
+        (BY_PRODUCT, _MONTHLY),
         # These are the service's own.
-        (DAILY, {"account_title": "Shop DE", "currency": "USD"}, None),
-        (INVENTORY, {"account_title": "Shop DE", "velocity_start_date": FIRST}, None),
-        (BY_PRODUCT, {"account_title": "Shop DE", **_WEEKLY}, None),
-    ],
-    ids=str,
-)
-def test_rows_that_a_replica_computes_are_marked(
-    computing: httpx.Client, dataset: Dataset, query: dict[str, object], mark: str | None
-) -> None:
-    assert _mark(computing, dataset, **query) == mark
-
-
-def test_statistics_that_the_upstream_computed_as_a_replica_are_marked(
-    replica: Served, computing: httpx.Client
-) -> None:
+        (DAILY, {"account_title": "Shop DE", "currency": "USD"}),
+        (INVENTORY, {"account_title": "Shop DE", "velocity_start_date": FIRST}),
+        (BY_PRODUCT, {"account_title": "Shop DE", **_WEEKLY}),
+    )
+    for dataset, query in (*computed, *read):
+        assert (_mark(computing, dataset, **query) == "replica") is ((dataset, query) in computed), (dataset, query)
+    # The upstream computed them, as a replica.
     statement = "UPDATE platform.loads SET notes = jsonb_build_object('computed_by', 'replica') WHERE dataset = %s"
     execute(replica.database, statement, BY_PRODUCT.name)
 

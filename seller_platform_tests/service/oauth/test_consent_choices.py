@@ -8,13 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-import pytest
 
 from seller_platform.service.pages.rendering import shown_moment
 from seller_platform_tests.support.served import (
     ACCOUNTS,
     ANN,
-    CALLBACK,
     OF_ANN,
     PASSWORD,
     Served,
@@ -136,52 +134,39 @@ def test_without_the_scopes_no_costs_are_written_and_no_reports_requested(filled
         assert f'scope="{scope}"' in challenge
 
 
-@pytest.mark.parametrize(
-    ("requested", "offered", "granted"),
-    [
-        ("", {"costs:write", "reports"}, _ALL),
-        ("read", set(), "read"),
-        ("reports", {"reports"}, "read reports"),
-        ("costs:write openid", {"costs:write"}, "read costs:write"),
-        ("openid profile", {"costs:write", "reports"}, _ALL),
-    ],
-)
-def test_the_page_offers_and_the_token_has_what_was_requested(
-    reading: Served, requested: str, offered: set[str], granted: str
-) -> None:
-    with reading.client() as browser:
-        page = submit(browser, reading.request_code(browser, scope=requested), email=ANN, password=PASSWORD)
-        page = browser.get(page.headers["location"])
-        code = callback_of(submit(browser, page, decision="approve", **{"scope:costs:write": "on"}))["code"]
-        pair = reading.exchange(browser, code).json()
+def test_the_page_offers_and_the_token_has_what_was_requested(reading: Served) -> None:
+    with reading.logged_in() as browser:
+        for requested, offered, granted in (
+            ("", {"costs:write", "reports"}, _ALL),
+            ("read", set(), "read"),
+            ("reports", {"reports"}, "read reports"),
+            ("costs:write openid", {"costs:write"}, "read costs:write"),
+            ("openid profile", {"costs:write", "reports"}, _ALL),
+        ):
+            page = reading.request_code(browser, scope=requested)
+            code = callback_of(submit(browser, page, decision="approve", **{"scope:costs:write": "on"}))["code"]
 
-    assert set(re.findall(r'name="scope:([^"]+)"', page.text)) == offered
-    assert pair["scope"] == granted
+            assert set(re.findall(r'name="scope:([^"]+)"', page.text)) == offered
+            assert reading.exchange(browser, code).json()["scope"] == granted
 
 
-@pytest.mark.parametrize(
-    ("choices", "problem"),
-    [
-        ({"account:S1.DE": None}, "You chose all accounts, but Shop DE is not ticked."),
-        (_ticked(), "Tick at least one account"),
-    ],
-    ids=["contradictory", "nothing ticked"],
-)
-def test_a_choice_that_is_unclear_is_asked_again(reading: Served, choices: dict[str, str | None], problem: str) -> None:
-    with reading.client() as browser:
-        asked_again = _decide(reading, browser, choices)
-        kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:S1.US": "on"})
+def test_a_choice_that_is_unclear_is_asked_again(reading: Served) -> None:
+    with reading.logged_in() as browser:
+        for choices, problem in (
+            ({"account:S1.DE": None}, "You chose all accounts, but Shop DE is not ticked."),
+            (_ticked(), "Tick at least one account"),
+        ):
+            asked_again = submit(browser, reading.request_code(browser), decision="approve", **choices)
+            kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:S1.US": "on"})
 
-    assert asked_again.status_code == 422
-    assert problem in asked_again.text
-    assert 'name="account:S1.DE" value="on">' in asked_again.text
-    assert "code" in callback_of(kept)
+            assert (asked_again.status_code, problem in asked_again.text) == (422, True)
+            assert 'name="account:S1.DE" value="on">' in asked_again.text
+            assert "code" in callback_of(kept)
 
 
 def test_a_form_without_choices_approves_what_was_requested(reading: Served) -> None:
-    with reading.client() as browser:
-        page = submit(browser, reading.request_code(browser), email=ANN, password=PASSWORD)
-        page = browser.get(page.headers["location"])
+    with reading.logged_in() as browser:
+        page = reading.request_code(browser)
         token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
         assert token
         answer = browser.post(page.url, data={"csrf_token": token[1], "decision": "approve"})
@@ -264,29 +249,6 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
 
 def _await_report(client: httpx.Client, params: Mapping[str, str]) -> None:
     wait_for(lambda: client.get("/reports/status", params=params).json()["status"] != "processing")
-
-
-def test_answers_name_the_issuer(reading: Served) -> None:
-    with reading.client() as browser:
-        approved = callback_of(_decide(reading, browser, {}))
-        page = reading.request_code(browser)
-        denied = callback_of(submit(browser, page, decision="deny"))
-        wrong = callback_of(browser.get("/oauth/authorize", params=_wrong(reading)))
-        metadata = browser.get("/.well-known/oauth-authorization-server").json()
-
-    assert {answer["iss"] for answer in (approved, denied, wrong)} == {metadata["issuer"]}
-    assert metadata["authorization_response_iss_parameter_supported"] is True
-    assert metadata["scopes_supported"] == _ALL.split()
-
-
-def _wrong(service: Served) -> dict[str, str]:
-    return {
-        "client_id": service.client_id,
-        "redirect_uri": CALLBACK,
-        "response_type": "code",
-        "code_challenge": "short",
-        "code_challenge_method": "S256",
-    }
 
 
 def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:

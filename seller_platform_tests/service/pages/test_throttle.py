@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from seller_platform.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
@@ -39,11 +37,15 @@ def test_a_user_is_locked_until_the_window_is_over(service: Served) -> None:
         answer = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
         execute(service.database, "UPDATE service.login_attempts SET expires_at = clock_timestamp()")
         after = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+    _lock(service.database, ANN)  # by a clock that was ahead
+    execute(service.database, "UPDATE service.login_attempts SET expires_at = expires_at + interval '2 days'")
+    with service.client() as browser:
+        later = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
 
     assert answer.status_code == 429
     assert 540 < int(answer.headers["retry-after"]) <= 600
     assert "Try again in 10 minutes." in answer.text
-    assert after.status_code == 303
+    assert (after.status_code, later.status_code) == (303, 303)
 
 
 def test_one_user_in_several_spellings_is_locked_as_one(service: Served) -> None:
@@ -114,15 +116,6 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(database:
     assert kept == [("account 17", MOST_OF_A_USER), ("address 198.51.100.1", MOST_OF_AN_ADDRESS)]
 
 
-def test_failures_counted_by_a_clock_that_was_ahead_block_no_login(service: Served) -> None:
-    _lock(service.database, ANN)
-    execute(service.database, "UPDATE service.login_attempts SET expires_at = expires_at + interval '2 days'")
-    with service.client() as browser:
-        answer = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-
-    assert answer.status_code == 303
-
-
 def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served) -> None:
     with service.client() as browser:
         page = browser.get("/login")
@@ -141,16 +134,13 @@ def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served) -> Non
     assert events == [(kind, ANN, "127.0.0.1") for kind in ("login_failed", "login_succeeded", "logged_out")]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "are_one"),
-    [
+def test_addresses_of_one_customer_are_counted_as_one() -> None:
+    for first, second, are_one in (
         ("2001:db8::1", "2001:db8::ffff:1", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("::ffff:192.0.2.1", "192.0.2.1", True),
         ("192.0.2.1", "192.0.2.2", False),
         ("fe80::1%eth0", "fe80::2", True),
         ("unknown", "unknown", True),
-    ],
-)
-def test_addresses_of_one_customer_are_counted_as_one(first: str, second: str, are_one: bool) -> None:
-    assert (network_of(first) == network_of(second)) is are_one
+    ):
+        assert (network_of(first) == network_of(second)) is are_one

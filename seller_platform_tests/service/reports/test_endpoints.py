@@ -170,29 +170,35 @@ def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[s
     return rows
 
 
-def test_a_report_of_a_day_holds_the_rows_of_the_list(shop: Served) -> None:
-    _fill(shop.database, "S1.US", 2, date(2026, 3, 2))
+def test_a_report_holds_the_rows_of_the_list_as_json_and_csv_and_never_changes(shop: Served) -> None:
+    _fill(shop.database, "S1.US", 2, date(2020, 1, 31))
     with shop.client(ANN) as client:
-        report_id = _request(client, dps_date=str(DAY))
-        status = _await(client, report_id)
-        rows = _rows(client, report_id)
+        of_day, of_product, empty = (
+            _request(client, **selector)
+            for selector in ({"dps_date": str(DAY)}, {"product_sku": "SKU-1"}, {"dps_date": "1999-12-31"})
+        )
+        status = _await(client, of_day)
+        rows, table = _rows(client, of_day), _download(client, of_day, format="csv")
         listed = _listed(client, DAILY, start_date=str(DAY), end_date=str(DAY))
-        execute(shop.database, "UPDATE seller.daily_product_sales SET units_ordered = 99")
-        after = _rows(client, report_id)
+        execute(shop.database, "UPDATE seller.daily_product_sales SET units_ordered = 99 WHERE local_day = %s", DAY)
+        after = _rows(client, of_day, format="json")
+        for report_id in (of_product, empty):
+            _await(client, report_id)
+        of_all_days = _rows(client, of_product)
+        nothing = _download(client, empty), _download(client, empty, format="csv")
 
     assert (status["status"], status["progress"], len(rows)) == ("completed", 100, 3)
     assert "ready" in status["message"]
-    assert rows == listed == after  # a report never changes
-
-
-def test_a_report_of_a_product_holds_its_rows_of_all_days(shop: Served) -> None:
-    _fill(shop.database, "S1.US", 2, date(2020, 1, 31))
-    with shop.client(ANN) as client:
-        report_id = _request(client, product_sku="SKU-1")
-        _await(client, report_id)
-        rows = _rows(client, report_id)
-
-    assert [(row["date"], row["sku"]) for row in rows] == [("2020-01-31", "SKU-1"), ("2026-03-01", "SKU-1")]
+    assert rows == listed == after
+    assert [(row["date"], row["sku"]) for row in of_all_days] == [("2020-01-31", "SKU-1"), ("2026-03-01", "SKU-1")]
+    header = "date,sku,product_name,asin,units_ordered,product_sales,taxes,shipping_credits,rebates\r\n"
+    assert [answer.text for answer in nothing] == ["[]", header]
+    assert table.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    assert table.headers["content-disposition"] == f'attachment; filename="report-{of_day}.csv"'
+    lines = list(csv.DictReader(io.StringIO(table.text, newline="")))
+    assert lines == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+    assert (lines[1]["rebates"], lines[1]["shipping_credits"]) == ("-0.50", "1.234")
+    assert table.content.count(b"\r\n") == 1 + len(rows)
 
 
 def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> None:
@@ -235,64 +241,22 @@ def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_re
     }
 
 
-def test_a_report_without_rows_is_an_empty_list_and_a_header(shop: Served) -> None:
-    with shop.client(ANN) as client:
-        report_id = _request(client, dps_date="1999-12-31")
-        _await(client, report_id)
-        answers = _download(client, report_id), _download(client, report_id, format="csv")
-
-    header = "date,sku,product_name,asin,units_ordered,product_sales,taxes,shipping_credits,rebates\r\n"
-    assert [answer.text for answer in answers] == ["[]", header]
-
-
-def test_a_csv_holds_the_values_of_the_json(shop: Served) -> None:
-    with shop.client(ANN) as client:
-        report_id = _request(client)
-        _await(client, report_id)
-        answer, rows = _download(client, report_id, format="csv"), _rows(client, report_id, format="json")
-
-    assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
-    assert answer.headers["content-disposition"] == f'attachment; filename="report-{report_id}.csv"'
-    lines = list(csv.DictReader(io.StringIO(answer.text, newline="")))
-    assert lines == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
-    assert lines[1]["rebates"] == "-0.50"
-    assert lines[1]["shipping_credits"] == "1.234"
-    assert answer.content.count(b"\r\n") == 1 + len(rows)
-
-
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [
-        ("plain", "plain"),
-        ("", ""),
-        (None, ""),
-        (True, "true"),
-        ('a "quoted", text', '"a ""quoted"", text"'),
-        ("two\nlines", '"two\nlines"'),
-        ("two\r\nlines", '"two\r\nlines"'),
-        ("抹茶碗 🎉", "抹茶碗 🎉"),
-        ("=SUM(1+1)", "'=SUM(1+1)"),
-        ('=HYPERLINK("x")', '"\'=HYPERLINK(""x"")"'),
-        ("+1", "'+1"),
-        ("-25 DISC", "'-25 DISC"),
-        ("@cmd", "'@cmd"),
-        ("\t=1", "'\t=1"),
-        ("\r=1", '"\'\r=1"'),
-        ("  =1", "'  =1"),
-        ("＝1", "'＝1"),
-        ("a=1", "a=1"),
-        ("'=1", "'=1"),
-    ],
-)
-def test_a_cell_is_escaped_as_it_must_be(value: object, cell: str) -> None:
-    chunk = json.dumps({"a": value, "b": 1}).encode()
-
-    assert csv_lines(["a", "b"], chunk).decode() == f"{cell},1\r\n"
-
-
-def test_numbers_in_csv_keep_their_digits() -> None:
+def test_a_cell_is_escaped_as_it_must_be_and_numbers_keep_their_digits() -> None:
+    cells: Mapping[object, str] = {
+        **{text: text for text in ("plain", "", "抹茶碗 🎉", "a=1", "'=1")},
+        **{text: f"'{text}" for text in ("=SUM(1+1)", "+1", "-25 DISC", "@cmd", "\t=1", "  =1", "＝1")},
+        None: "",
+        True: "true",
+        'a "quoted", text': '"a ""quoted"", text"',
+        "two\nlines": '"two\nlines"',
+        "two\r\nlines": '"two\r\nlines"',
+        '=HYPERLINK("x")': '"\'=HYPERLINK(""x"")"',
+        "\r=1": '"\'\r=1"',
+    }
+    for value, cell in cells.items():
+        chunk = json.dumps({"a": value, "b": 1}).encode()
+        assert csv_lines(["a", "b"], chunk).decode() == f"{cell},1\r\n"
     chunk = b'{"a":-5.50,"b":12345678901234567890.10},{"a":0.00,"b":-3}'
-
     assert csv_lines(["a", "b"], chunk) == b"-5.50,12345678901234567890.10\r\n0.00,-3\r\n"
     assert csv_header(["a", "b"]) == b"a,b\r\n"
 
@@ -324,42 +288,21 @@ def test_others_are_answered_while_rows_become_csv() -> None:
     assert turns > 5
 
 
-@pytest.mark.parametrize(
-    ("query", "body"),
-    [
-        ({}, None),
-        ({"dps_date": "2026-03-01", "product_sku": "A"}, None),
-        ({"dps_date": "2026-03-01"}, {"product_sku": "A"}),
-    ],
-    ids=["none", "two", "another in the body"],
-)
-def test_a_request_has_one_selector(reading: Served, query: dict[str, str], body: object) -> None:
+def test_a_request_has_one_selector(reading: Served) -> None:
+    day, product = {"dps_date": "2026-03-01"}, {"product_sku": "A"}
     with reading.client(ANN) as client:
-        answer = client.post("/reports/request", params={**US, **query}, json=body)
-        unknown = client.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"})
-
-    assert (answer.status_code, list(answer.json()["errors"]), unknown.status_code) == (422, ["selector"], 404)
-
-
-def test_a_report_that_is_not_ready_says_when_to_come_back(idle: Served) -> None:
-    with idle.client(ANN) as client:
-        report_id = _request(client)
-        status, answer = _status(client, report_id), _download(client, report_id)
-
-    assert (status["status"], status["progress"]) == ("processing", 0)
-    assert answer.status_code == 409
-    assert int(answer.headers["retry-after"]) > 0
-    assert answer.json()["code"] == 409
+        for query, body in (({}, None), ({**day, **product}, None), (day, product)):
+            answer = client.post("/reports/request", params={**US, **query}, json=body)
+            assert (answer.status_code, list(answer.json()["errors"])) == (422, ["selector"])
+        assert client.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"}).status_code == 404
 
 
-def test_an_unknown_a_foreign_and_an_expired_report_get_one_answer(idle: Served) -> None:
+def test_a_report_is_waited_for_and_one_that_is_not_ones_own_is_not_found(idle: Served) -> None:
     with idle.client(ANN) as ann, idle.client(BOB) as bob:
         report_id, expired = _request(ann), _request(ann)
-        execute(
-            idle.database,
-            "UPDATE service.report_jobs SET requested_at = now() - interval '8 days' WHERE id = %s",
-            int(expired),
-        )
+        status, early = _status(ann, report_id), _download(ann, report_id)
+        age = "UPDATE service.report_jobs SET requested_at = now() - interval '8 days' WHERE id = %s"
+        execute(idle.database, age, int(expired))
         for path in ("/reports/status", "/reports/download"):
             answers = [
                 bob.get(path, params={"account_title": "Bob's", "report_id": report_id}),
@@ -370,6 +313,10 @@ def test_an_unknown_a_foreign_and_an_expired_report_get_one_answer(idle: Served)
             texts = {re.sub("[0-9]+", "N", answer.json()["message"]) for answer in answers}
             assert [answer.status_code for answer in answers] == [404] * 4
             assert len(texts) == 1
+
+    assert (status["status"], status["progress"]) == ("processing", 0)
+    assert (early.status_code, early.json()["code"]) == (409, 409)
+    assert int(early.headers["retry-after"]) > 0
 
 
 def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> None:
@@ -415,23 +362,17 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
     assert (answer.status_code, answer.headers.get("retry-after")) == (409, None)
 
 
-def test_reports_of_an_account_without_access_are_not_found(shop: Served) -> None:
+def test_reports_are_read_only_with_access_and_deleted_with_their_rows(shop: Served) -> None:
     with shop.client(ANN) as client:
         report_id = _request(client)
         _await(client, report_id)
         execute(shop.database, "DELETE FROM service.user_accounts WHERE account = 'S1.US'")
-
-        assert _download(client, report_id).status_code == 404
-
-
-def test_expired_reports_are_deleted_with_their_rows(shop: Served) -> None:
-    with shop.client(ANN) as client:
-        report_id = _request(client)
-        _await(client, report_id)
+        hidden = _download(client, report_id).status_code
+        chunks = count_rows(shop.database, "service.report_chunks")
         execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
         wait_for(lambda: count_rows(shop.database, "service.report_jobs") == 0)
 
-    assert [count_rows(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
+    assert (hidden, chunks, count_rows(shop.database, "service.report_chunks")) == (404, 1, 0)
 
 
 @pytest.mark.slow
@@ -479,24 +420,18 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
             assert _await(client, report_id)["status"] == "completed"
 
 
-def test_a_report_that_kills_its_workers_is_given_up(idle: Served, database_url: str) -> None:
+def test_a_report_that_cannot_be_written_or_kills_its_workers_fails(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
-        report_id = _request(client)
-        execute(idle.database, "UPDATE service.report_jobs SET leased_until = now(), failures = 4")
-        with running_app(database_url, worker_pace=PACE):
-            status = _await(client, report_id)
-
-    assert (status["status"], "failed in each of 5 attempts" in status["message"]) == ("failed", True)
-
-
-def test_a_report_that_cannot_be_written_fails_after_some_attempts(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client:
-        report_id = _request(client)
+        killing, broken = _request(client), _request(client)
+        kill = "UPDATE service.report_jobs SET leased_until = now(), failures = 4 WHERE id = %s"
+        execute(idle.database, kill, int(killing))
         execute(idle.database, "ALTER TABLE seller.daily_product_sales RENAME COLUMN taxes TO taxed")
         with running_app(database_url, worker_pace=PACE):
-            status = _await(client, report_id)
+            statuses = [_await(client, report_id) for report_id in (killing, broken)]
 
-    assert (status["status"], status["message"]) == ("failed", "the report could not be written; request it again")
+    assert [status["status"] for status in statuses] == ["failed", "failed"]
+    assert "failed in each of 5 attempts" in statuses[0]["message"]
+    assert statuses[1]["message"] == "the report could not be written; request it again"
 
 
 def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, database_url: str) -> None:
