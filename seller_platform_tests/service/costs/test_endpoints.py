@@ -229,9 +229,7 @@ def test_periods_that_cannot_be_used_are_refused_by_path(shared: httpx.Client) -
     assert _read(shared) == []
 
 
-def test_a_period_replaces_that_of_the_same_dates_meets_others_and_overlaps_none(
-    ann: httpx.Client, shop: Served
-) -> None:
+def test_a_period_replaces_that_of_its_dates_and_overlaps_no_other(ann: httpx.Client, shop: Served) -> None:
     _write(ann, _period("2026-01-01", "2026-01-31"), _period("2026-02-01", "2026-02-28"))
     replaced = _write(ann, _period("2026-02-01", "2026-02-28", _element(amount=9)))
     amounts = [period["cost_elements"][0]["amount"] for period in _read(ann)]

@@ -171,7 +171,7 @@ def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
     assert _kept(service.database) == {(US, "orders"): 0, (DE, "orders"): 0}
 
 
-def test_a_service_that_cannot_write_sums_now_or_ever_answers_from_the_rows(service: Served, database_url: str) -> None:
+def test_a_service_that_cannot_write_sums_answers_from_the_rows(service: Served, database_url: str) -> None:
     store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
     store_slice(service.database, LEDGER, Window.day(FIRST), [_fee(FIRST, "-1.00")])
     with locked_sums(database_url):

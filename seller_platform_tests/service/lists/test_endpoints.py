@@ -322,7 +322,7 @@ def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Serve
     assert [len(page["data"]) for page in pages] == [500, 200]
 
 
-def test_an_account_without_a_known_zone_is_answered_in_utc_and_a_retired_one_not(service: Served) -> None:
+def test_an_account_without_a_known_zone_is_answered_in_utc(service: Served) -> None:
     ledger, day = dataset_named("transactions"), "2026-03-01"
     insert_rows(service.database, ledger, "S1.US", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
     for zone in ("Sea/Atlantis", None):

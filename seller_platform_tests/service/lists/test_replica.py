@@ -80,9 +80,7 @@ def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, datase
     assert (own.status_code, own.json()["data"]) == (200, [])
 
 
-def test_the_first_day_that_lacks_is_named_and_every_month_is_in_the_command(
-    replica: Served, ann: httpx.Client
-) -> None:
+def test_the_first_day_that_lacks_and_every_month_are_named(replica: Served, ann: httpx.Client) -> None:
     mark_loaded(replica.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
     mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
     mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 6), TODAY))

@@ -56,7 +56,7 @@ def test_login_changes_the_cookie_and_logout_ends_the_session(reading: Served) -
         assert ("HttpOnly" in cookie, "SameSite=lax" in cookie, "Secure" in cookie) == (True, True, False)
 
 
-def test_a_consent_page_says_what_is_granted_and_needs_its_token_and_a_login(reading: Served) -> None:
+def test_a_consent_page_says_what_is_granted_and_needs_its_token(reading: Served) -> None:
     with reading.client() as browser:
         page = _consent_page(reading, browser)
         forged = browser.post(str(page.url), data={"decision": "approve"})

@@ -170,7 +170,7 @@ def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[s
     return rows
 
 
-def test_a_report_holds_the_rows_of_the_list_as_json_and_csv_and_never_changes(shop: Served) -> None:
+def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> None:
     _fill(shop.database, "S1.US", 2, date(2020, 1, 31))
     with shop.client(ANN) as client:
         of_day, of_product, empty = (
