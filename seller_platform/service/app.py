@@ -26,7 +26,7 @@ from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
-from seller_platform.service.http.responses import JSON, base_url_of, error_answer, json_answer
+from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
@@ -199,7 +199,7 @@ def app_from_environment() -> Starlette:
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
     login = Login(store, options.logins)
     documents = ClientDocuments(options.private_client_hosts)
-    consents = ConsentOptions(options.grant_lifetime, options.serves_agents)
+    consents = ConsentOptions(options.grant_lifetime, documents, options.serves_agents)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
@@ -274,8 +274,7 @@ async def _answer_without_route(is_page: Callable[[Request], bool], request: Req
     if error.status_code == 404:
         message = f"there is nothing at {request.scope['path'][:100]!a}"
     elif error.status_code == 405:
-        routes = [route for route in request.app.routes if route.path_regex.match(request.scope["path"])]
-        methods = sorted({"OPTIONS"}.union(*(route.methods for route in routes)))
+        methods = allowed_methods(request)
         headers = {"Allow": ", ".join(methods)}
         if request.method == "OPTIONS":
             return Response(None, 204, headers)

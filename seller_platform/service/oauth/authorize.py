@@ -18,7 +18,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, MCP
 from seller_platform.errors import ApiError
-from seller_platform.service.access import ServedAccount, accounts_of, hash_of
+from seller_platform.service.access import Caller, ServedAccount, accounts_of
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
@@ -33,7 +33,7 @@ from seller_platform.service.oauth.consent_choices import (
     path_of_resource,
     read_choices,
 )
-from seller_platform.service.oauth.issued_tokens import Consent, issue_code
+from seller_platform.service.oauth.issued_tokens import issue_code
 from seller_platform.service.oauth.registration_rules import is_registered, target_of
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import Page, redirect
@@ -43,8 +43,6 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-_DESCRIBED = "seller_platform.described_client"
-"""The name in a request's scope of the client whose document was read for it."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,12 @@ class ConsentOptions:
 
     Attributes:
         lifetime: How long an approved access may last.
+        documents: The documents of clients that are not registered.
         serves_agents: Whether `/mcp` is served.
     """
 
     lifetime: timedelta
+    documents: ClientDocuments
     serves_agents: bool
 
 
@@ -116,7 +116,6 @@ class SignedInAuthorization:
             status=422 if problem else 200,
             form_target=form_target,
             application=application,
-            described=_description_of(application),
             accounts=accounts,
             requested=self.authorization.scopes,
             is_for_agents=self.authorization.resource is not None,
@@ -135,8 +134,9 @@ class SignedInAuthorization:
         async with self.request.connection.transaction():
             if application.origin == Origin.DOCUMENT:
                 await store_application(self.request.connection, application)
-            consent = Consent(
-                client_id=application.client_id,
+            code = await issue_code(
+                self.request.connection,
+                application,
                 user_id=self.request.user.id,
                 scopes=scopes,
                 accounts=accounts,
@@ -146,14 +146,13 @@ class SignedInAuthorization:
                 resource=self.authorization.resource,
                 is_resource_assumed=self.authorization.is_resource_assumed,
             )
-            code = await issue_code(self.request.connection, consent)
             await self.request.record(
                 EventKind.CONSENT_GIVEN,
                 client_id=application.client_id,
                 application=application.name,
                 scopes=scopes,
                 **({"resource": self.authorization.resource} if self.authorization.resource else {}),
-                accounts="all" if accounts is None else accounts,
+                accounts="all" if accounts is None else list(accounts),
             )
         return self.authorization.answer(code=code)
 
@@ -194,9 +193,6 @@ async def submit_consent(store: Store, options: ConsentOptions, request: Request
                 accounts = await accounts_of(connection, signed_in.request.user)
                 choices = read_choices(form, signed_in.authorization.scopes, accounts)
                 problem = choices.problem(accounts)
-                application = signed_in.authorization.application
-                if application.document_host and form.get("described") != _description_of(application):
-                    problem = "The application describes itself differently now. Check it again."
                 if problem is not None:
                     return await signed_in.ask(choices, accounts, problem)
                 return await signed_in.approve(choices)
@@ -221,7 +217,7 @@ def with_document(admission: Admission, store: Store, documents: ClientDocuments
             async with admission.turn_of_network(request), store.connection() as connection:
                 user = await user_of(connection, session_of(request))
             if user is not None:
-                request.scope[_DESCRIBED] = await documents.read(client_id)
+                await documents.read(user.id, client_id)
         return await page(request)
 
     return answer
@@ -234,14 +230,16 @@ async def _sign_in(
     session = session_of(request)
     user = await user_of(connection, session)
     is_read_later = user is None and is_document_url(_fields_of(request).get("client_id", ""))
-    authorization = None if is_read_later else await _read_request(connection, options, request)
+    authorization = None if is_read_later else await _read_request(connection, options, request, user)
     if user is None or session is None or authorization is None:
         return redirect(login_for(_own_address(request)))
     signed_in = SignedInRequest(request, connection, session, user, form)
     return SignedInAuthorization(signed_in, authorization, options)
 
 
-async def _read_request(connection: Connection, options: ConsentOptions, request: Request) -> AuthorizationRequest:
+async def _read_request(
+    connection: Connection, options: ConsentOptions, request: Request, user: Caller | None
+) -> AuthorizationRequest:
     """Return the authorization request in the query of a request.
 
     Raises:
@@ -253,7 +251,8 @@ async def _read_request(connection: Connection, options: ConsentOptions, request
     if not client_id or not redirect_uri:
         missing = "redirect_uri" if client_id else "client_id"
         raise ApiError(f"The link that led here is incomplete: {missing} is missing.")
-    application: Application | None = request.scope.get(_DESCRIBED) or await find_application(connection, client_id)
+    application = options.documents.of(user.id, client_id) if user is not None else None
+    application = application or await find_application(connection, client_id)
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
     if not is_registered(
@@ -336,11 +335,6 @@ def _pkce_problem(application: Application, challenge: str | None, method: str |
     if not _CHALLENGE.fullmatch(challenge):
         return "code_challenge must be 43 characters of base64url"
     return None
-
-
-def _description_of(application: Application) -> str:
-    """Return what names the name and the redirect URIs of an application in a form."""
-    return hash_of(repr((application.name, *application.redirect_uris))).hex()
 
 
 def _own_address(request: Request) -> str:

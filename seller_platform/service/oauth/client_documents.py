@@ -2,16 +2,20 @@
 
 The id of such a client is the https URL of its document, which is read only for a user who is logged in. Its host may
 not lead this service to its own network: the address is resolved once, must be public, and is the one that is connected
-to. A document is read for each page that needs it, and what the user has seen is stored once it is approved.
+to. What a document says is kept in memory until the user approves it; then it is stored.
 """
 
 import asyncio
 import codecs
 import socket
 import ssl
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -32,6 +36,10 @@ from seller_platform.service.oauth.registration_rules import (
 
 LARGEST_BYTES = 16 << 10
 SECONDS = 3.0
+MOST_LOOKS = 20
+"""How many documents a user may look at without an approval; then the oldest is forgotten."""
+
+_KEPT_SECONDS, _FAILED_SECONDS = 3_600.0, 60.0
 _METHOD = "none"  # a client without a secret; PKCE is required of it
 _RESOLVERS = 4
 _ACCEPTED = (
@@ -52,27 +60,62 @@ def is_document_url(client_id: str) -> bool:
     return client_id.startswith("https://") and len(path) > 1 and not {".", ".."} & set(unquote(path).split("/"))
 
 
-class ClientDocuments:
-    """Reads the documents of clients."""
+@dataclass
+class _Look:
+    """A document that a user looks at, and when it is forgotten."""
 
-    def __init__(self, private_hosts: Collection[str] = ()) -> None:
-        """Read nothing yet.
+    reading: "asyncio.Task[Application]"
+    ends_at: float = inf
+
+
+class ClientDocuments:
+    """The documents that users look at: each is kept for an hour, and for a minute where it cannot be used."""
+
+    def __init__(self, private_hosts: Collection[str] = (), *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Keep nothing yet.
 
         Args:
             private_hosts: The hosts that may have addresses that are not public.
+            monotonic: Returns seconds, by which documents are kept.
         """
-        self._private_hosts = private_hosts
+        self._private_hosts, self._monotonic = private_hosts, monotonic
+        self._looks: dict[tuple[int, str], _Look] = {}
         # Names that take long to resolve must not hold the threads that other requests need.
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "client-documents")
 
-    async def read(self, url: str) -> Application:
-        """Return the client that a document describes; redirects are not followed.
+    async def read(self, user_id: int, url: str) -> None:
+        """Read a document for a user, if it is not kept; redirects are not followed.
 
         No connection and no turn of the service may be held meanwhile.
 
         Raises:
-            ApiError: The document cannot be read or used.
+            ApiError: The document cannot be read or used, or the user looks at too many at once.
         """
+        now = self._monotonic()
+        self._looks = {key: look for key, look in self._looks.items() if look.ends_at > now}
+        look = self._looks.get((user_id, url))
+        if look is None:
+            own = [key for key in self._looks if key[0] == user_id]
+            if len(own) >= MOST_LOOKS:
+                oldest = next((key for key in own if self._looks[key].ends_at < inf), None)
+                if oldest is None:
+                    problem = f"{MOST_LOOKS} applications are being looked at for you; wait for them to end"
+                    raise ApiError(problem, status=429, retry_after_seconds=round(SECONDS))
+                del self._looks[oldest]
+            look = self._looks[user_id, url] = _Look(asyncio.create_task(self._read(url)))
+            look.reading.add_done_callback(partial(self._end, look))
+        await asyncio.shield(look.reading)
+
+    def of(self, user_id: int, url: str) -> Application | None:
+        """Return the client of a document that was read for a user, if it is kept."""
+        look = self._looks.get((user_id, url))
+        return look.reading.result() if look and look.ends_at < inf and not look.reading.exception() else None
+
+    def _end(self, look: _Look, reading: "asyncio.Task[Application]") -> None:
+        has_failed = reading.cancelled() or reading.exception() is not None
+        look.ends_at = self._monotonic() + (_FAILED_SECONDS if has_failed else _KEPT_SECONDS)
+
+    async def _read(self, url: str) -> Application:
         try:
             async with asyncio.timeout(SECONDS):
                 body = await self._fetch(url)

@@ -30,7 +30,7 @@ class Choices:
     ticked: Collection[str]
 
     @property
-    def accounts(self) -> list[str] | None:
+    def accounts(self) -> Sequence[str] | None:
         """The keys of the accounts; None stands for all."""
         return None if self.is_all else sorted(self.ticked)
 

@@ -60,12 +60,11 @@ WITH consent AS (
     INSERT INTO service.authorizations
         (family, client_id, user_id, scopes, accounts, resource, is_resource_assumed, expires_at)
     VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, %(resource)s, %(is_resource_assumed)s,
-            now() + %(lifetime)s)
+            now() + %(consent_lifetime)s)
     RETURNING family, expires_at
 )
 INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_challenge, expires_at)
-SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, least(now() + %(code_lifetime)s, expires_at)
-FROM consent
+SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, least(now() + %(lifetime)s, expires_at) FROM consent
 """
 
 
@@ -168,33 +167,42 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consent:
-    """What a user approved, and what the exchange of its code must name.
+async def issue_code(
+    connection: Connection,
+    application: Application,
+    *,
+    user_id: int,
+    scopes: Sequence[str],
+    accounts: Sequence[str] | None,
+    lifetime: timedelta,
+    redirect_uri: str,
+    code_challenge: str | None,
+    resource: str | None = None,
+    is_resource_assumed: bool = False,
+) -> str:
+    """Store a user's consent and return the code for it.
 
-    Attributes:
+    Args:
         accounts: The keys of the accounts; None: all of the user's, also later ones.
         lifetime: How long any token of it may be valid.
         resource: The path of the resource that its tokens are for; None stands for the REST API.
         is_resource_assumed: Whether the request did not name it.
     """
-
-    client_id: str
-    user_id: int
-    scopes: list[str]
-    accounts: list[str] | None
-    lifetime: timedelta
-    redirect_uri: str
-    code_challenge: str | None
-    resource: str | None
-    is_resource_assumed: bool
-
-
-async def issue_code(connection: Connection, consent: Consent) -> str:
-    """Store a user's consent and return the code for it."""
     code = secrets.token_urlsafe(_RANDOM_BYTES)
-    of_code = {"code_hash": hash_of(code), "code_lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS)}
-    values = {**vars(consent), **of_code, "family": uuid.uuid4()}
+    values = {
+        "family": uuid.uuid4(),
+        "client_id": application.client_id,
+        "user_id": user_id,
+        "scopes": list(scopes),
+        "accounts": None if accounts is None else list(accounts),
+        "resource": resource,
+        "is_resource_assumed": is_resource_assumed,
+        "consent_lifetime": lifetime,
+        "code_hash": hash_of(code),
+        "redirect_uri": redirect_uri,
+        "code_challenge": code_challenge,
+        "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
+    }
     await connection.execute(_CONSENT, values)
     return code
 
