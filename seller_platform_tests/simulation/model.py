@@ -99,6 +99,14 @@ class Model:
         if not dataset.is_dated and not before:
             days = [*read.accepted_days(self._last.receipts, name), *(day for day, _, _ in all_before)]
             before = read.rows_inside(all_before, max((day for day in days if day <= first), default="9"), "9")
+        readings = [
+            each["verdict"]
+            for each in self._last.receipts.values()
+            if each["dataset"] == name and each["verdict"] != "held"
+            if not dataset.is_dated or (each["window_start"] < receipt["window_end"] and each["window_end"] > first)
+        ]
+        if {*readings} == {"mismatch"}:
+            return  # what contradicted itself is no yardstick
         if is_whole and (loses_amounts or (before and rows.total() < (1 if dataset.is_dated else before.total() / 2))):
             check(f"{load} loses rows or amounts, and nobody accepted it", "accepted" in (receipt["notes"] or {}))
 
