@@ -16,10 +16,10 @@ BUDGETS = {
     "sandbox": 2_394,
     "answers": 1_103,
     "ingest": 3_406,
-    "client": 4_547,
+    "client": 4_550,
     "warehouse": 19_465,
     "contract": 1_408,
-    "tests": 59_406,
+    "tests": 59_418,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -27,7 +27,7 @@ _COUNTS = (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 _NULL = b"null"
 _NOTHING = (b"", _NULL, b"false", b'""')
 _MEMBER = b'":'
-_LARGEST_PART = 1 << 16
+_LARGEST_PART = 1 << 14
 
 _Count = int | float | str | None
 _COUNT: msgspec.json.Decoder[_Count] = msgspec.json.Decoder(_Count)
@@ -131,19 +131,17 @@ class CutBody:
         _checked(_parsed(body.replace(rows, rows[:1] + rows[-1:], 1), list))
         return cls(memoryview(rows), container, envelope)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the bytes of the rows are one array."""
+    def count(self) -> int | None:
+        """Return how many rows there are; None if the bytes of the rows are not one array."""
         try:
-            _LIST.decode(self.rows)
+            return len(_LIST.decode(self.rows))
         except NO_JSON:
-            return False
-        return True
+            return None
 
     def check_rows(self, count: int, columns: int | None) -> None:
         """Return unless a name stands twice in a row, or in the object of rows.
 
-        Writers that repeat a name do so in all rows. So of an array beyond 64 KiB only the first rows are looked at:
+        Writers that repeat a name do so in all rows. So of an array beyond 16 KiB only the first rows are looked at:
         all would cost a `sync` more than two percent of its time.
 
         Args:

@@ -139,6 +139,8 @@ class ListReader:
         # The pages of one moment are read once, so that smaller windows would take more requests.
         smaller = [] if first.as_of else _smaller(query, first)
         if not smaller:
+            if isinstance(first.rows, LateRows) and first.rows.facts is None:  # they were only counted
+                first = replace(first.rows.page, as_of=first.as_of)
             return self._read_pages(query, first)
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
@@ -186,7 +188,7 @@ class ListReader:
         """Write a page to the sink, and return how many of its rows have the key of another one."""
         self.pages += 1
         rows, tags = page.rows, (query.value,) if query.dataset.tags else ()
-        if self._memory is not None and page.key and isinstance(rows, LateRows):
+        if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts:
             self._memory.write_late(page.key, rows.body, rows.decode, tags=tags, page=self.pages)
             return rows.facts.duplicate_keys
         is_plain = self.defects.add(rows, page.defects, page=self.pages)

@@ -89,30 +89,30 @@ def read_list(  # noqa: PLR0917  # facts of different types
         name: Names the list in errors.
         plans: The windows of each attempt.
     """
-    with PageFetcher(api, decoder, look_ahead) as fetcher:
-        reader = ListReader(fetcher, query, sink, memory)
-        split_by = query.dataset.split_by
-        source = SplitListReader(reader, split_by) if split_by and not split_by.required else reader
-        previous: tuple[bytes, int | None] | None = None
-        for number, windows in enumerate(plans, start=1):
-            reader.restart()
-            try:
-                result = source.read(windows)
-            except WalkEndedError as error:
-                reader.follows_links, previous, doubt = False, None, str(error)
-                continue
-            fingerprint = (sink.digest, result.announced)
-            if result.doubt is None or fingerprint == previous:
-                contradiction = result.notes.get(CONTRADICTION)
-                if not sink.count and (result.announced or contradiction):
-                    owner = query.account.key if query.account else name
-                    problem = f"no row of {owner} was sent: {contradiction}"
-                    if result.announced:
-                        problem = f"{count_of(result.announced, 'row', 'was')} announced of {owner} and none was sent"
-                    raise UpstreamUnavailableError(f"GET {query.dataset.path}", problem, attempts=number)
-                reader.defects.check(name, sink.count)
-                return _facts(result, number, fetcher, reader)
-            previous, doubt = fingerprint, result.doubt
+    fetcher = PageFetcher(api, decoder, look_ahead)
+    reader = ListReader(fetcher, query, sink, memory)
+    split_by = query.dataset.split_by
+    source = SplitListReader(reader, split_by) if split_by and not split_by.required else reader
+    previous: tuple[bytes, int | None] | None = None
+    for number, windows in enumerate(plans, start=1):
+        reader.restart()
+        try:
+            result = source.read(windows)
+        except WalkEndedError as error:
+            reader.follows_links, previous, doubt = False, None, str(error)
+            continue
+        fingerprint = (sink.digest, result.announced)
+        if result.doubt is None or fingerprint == previous:
+            contradiction = result.notes.get(CONTRADICTION)
+            if not sink.count and (result.announced or contradiction):
+                owner = query.account.key if query.account else name
+                problem = f"no row of {owner} was sent: {contradiction}"
+                if result.announced:
+                    problem = f"{count_of(result.announced, 'row', 'was')} announced of {owner} and none was sent"
+                raise UpstreamUnavailableError(f"GET {query.dataset.path}", problem, attempts=number)
+            reader.defects.check(name, sink.count)
+            return _facts(result, number, fetcher, reader)
+        previous, doubt = fingerprint, result.doubt
     raise ListChangedError(name, attempts=number, last=doubt)
 
 

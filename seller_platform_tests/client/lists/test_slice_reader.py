@@ -134,6 +134,18 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
 
 
+def test_page_1_of_a_longer_list_is_decoded_only_where_its_rows_are_stored() -> None:
+    in_windows, of_one_day, sink = ledger(orders(2700, minutes=15)), ledger(orders(2700, minutes=0)), KeptRows()
+    in_windows.before_request = lambda number: in_windows.rows[0].update(quantity="many" if number == 1 else 1)
+
+    for upstream in (in_windows, of_one_day):
+        reading = read(upstream, TRANSACTIONS, sink)
+
+        assert (len(set(sink.rows)), sink.count, reading.verdict) == (2700, 2700, CountVerdict.MATCH)
+        assert set(reading.notes) <= {"attempts"}
+    assert {asked["page"] for asked in of_one_day.requests} == {"1", "2"}
+
+
 def test_the_bytes_of_a_body_that_cannot_be_read_do_not_count() -> None:
     body = json.dumps(ledger(orders(1)).page(_ASKED)).encode()
     answers = [body[:-1] + b', "error": "busy"}', body]
