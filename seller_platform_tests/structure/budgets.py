@@ -16,7 +16,7 @@ BUDGETS = {
     "sandbox": 2_394,
     "answers": 1_103,
     "ingest": 3_406,
-    "client": 4_550,
+    "client": 4_542,
     "warehouse": 19_465,
     "contract": 1_408,
     "tests": 59_418,
@@ -26,7 +26,7 @@ BUDGETS = {
 MOST_CALLED_ONCE_PERCENT = 17.0
 """The largest part of all private functions that may be called from one place only."""
 
-MOST_FUNCTIONS_OF_A_PAGE = {"functions": 104, "modules": 22, "deep": 14}
+MOST_FUNCTIONS_OF_A_PAGE = {"functions": 103, "modules": 22, "deep": 14}
 """How many own functions reading one page of orders may enter, in how many modules, and how deep they may nest."""
 
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from itertools import islice
 from typing import TypeVar
 
@@ -65,7 +66,7 @@ class RequestBudget:
 def in_threads(
     work: Callable[[Given], Result], arguments: Iterable[Given], count: int, *, queued: int = 0
 ) -> Iterator[Result]:
-    """Yield the result of each argument in order, from `count` threads.
+    """Yield the result of each argument in order, from `count` threads that work in the caller's context.
 
     The first error ends it, once the running calls have ended.
 
@@ -75,11 +76,14 @@ def in_threads(
     remaining = iter(arguments)
     threads = ThreadPoolExecutor(count, thread_name_prefix="work")
     under_way: deque[Future[Result]] = deque()
+    results: list[Result] = []
     try:
-        under_way.extend(threads.submit(work, each) for each in islice(remaining, count + queued))
-        while under_way:
-            result = under_way.popleft().result()
-            under_way.extend(threads.submit(work, each) for each in islice(remaining, 1))
-            yield result
+        while True:
+            for each in islice(remaining, count + queued - len(under_way)):
+                under_way.append(threads.submit(copy_context().run, work, each))
+            yield from results
+            if not under_way:
+                return
+            results = [under_way.popleft().result()]
     finally:
         threads.shutdown(cancel_futures=True)

@@ -1,8 +1,7 @@
 """Prefetch: requests pages ahead in a few threads, and decodes and yields them in order."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import copy_context
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -17,18 +16,13 @@ _NOT_FOUND = 404
 
 
 @contextmanager
-def naming(sku: str | None) -> Iterator[None]:
-    """Add the product that is looked up, if any, to the messages of errors that leave the block."""
+def naming(sku: str) -> Iterator[None]:
+    """Add the product to the messages of errors that leave the block."""
     try:
         yield
     except UpstreamError as error:
-        if sku is not None:
-            error.args = (str(error).replace(": ", f" of SKU {sku!r}: ", 1),)
+        error.args = (str(error).replace(": ", f" of SKU {sku!r}: ", 1),)
         raise
-
-
-def _product_of(query: ListQuery) -> str | None:
-    return query.value if query.dataset.source is Source.PRODUCT_LOOKUP else None
 
 
 class PageFetcher:
@@ -53,31 +47,26 @@ class PageFetcher:
 
     def one(self, query: ListQuery) -> Page:
         """Return one page."""
-        return self._page(query, self._answer(query))
+        return self._page(*self._answered(query))
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order of their queries."""
-        context = copy_context()  # so that logs name the slice that the page is of
+        for answered in in_threads(self._answered, queries, self._look_ahead):
+            yield self._page(*answered)
 
-        def answered(query: ListQuery) -> tuple[ListQuery, Answer | RequestRefusedError]:
-            return query, context.copy().run(self._answer, query)
+    def _answered(self, query: ListQuery) -> tuple[ListQuery, Answer | UpstreamError]:
+        try:
+            return query, self._api.get(query.dataset.path, query.params)
+        except UpstreamError as error:
+            return query, error
 
-        for query, answer in in_threads(answered, queries, self._look_ahead):
-            yield self._page(query, answer)
-
-    def _answer(self, query: ListQuery) -> Answer | RequestRefusedError:
-        with naming(_product_of(query)):
-            try:
-                return self._api.get(query.dataset.path, query.params)
-            except RequestRefusedError as refusal:
-                return refusal
-
-    def _page(self, query: ListQuery, answer: Answer | RequestRefusedError, *, is_late: bool = True) -> Page:
+    def _page(self, query: ListQuery, answer: Answer | UpstreamError, *, is_late: bool = True) -> Page:
         """Return the page of an answer; if its body cannot be read, request it again."""
         decode = partial(self._decoder.decode, query=query, is_late=is_late)
-        with naming(_product_of(query)):
+        is_product = query.dataset.source is Source.PRODUCT_LOOKUP
+        with naming(query.value or "") if is_product else nullcontext():
             try:
-                if isinstance(answer, RequestRefusedError):
+                if isinstance(answer, UpstreamError):
                     self.requests += 1
                     raise answer
                 self.requests += answer.requests
@@ -88,8 +77,7 @@ class PageFetcher:
                     answer, page = self._api.request("GET", path, query.params, decode=decode, former=former)
                     self.requests += answer.requests
             except (RequestRefusedError, RowsMissingError) as error:
-                is_refused = isinstance(error, RequestRefusedError) and error.status == _NOT_FOUND
-                is_unknown = is_refused and query.dataset.source is Source.PRODUCT_LOOKUP
+                is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == _NOT_FOUND
                 if query.page == 1 and not is_unknown:
                     raise
                 return Page((), refusal=error)
