@@ -28,7 +28,7 @@ _ODD = st.lists(
     st.text(st.characters(), max_size=4)
     | st.sampled_from(["\0", "\ud83d", "\ude00", "\U0001f600", "\\u0000", "\\", "\\ud800", "\ufffd", '"', "\n"]),
     max_size=6,
-).map("".join)
+).map(lambda texts: "".join(["N", *texts]))  # the judge holds rows whose name went
 
 
 def _as_stored(odd: str) -> str:
