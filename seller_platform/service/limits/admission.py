@@ -1,9 +1,9 @@
 """Admits the requests of each route: their rate is counted, and they work when it is their turn.
 
-Turns are of four kinds, and none waits for another: what is quick (tokens, their look-up, users, states of reports),
-pages, passwords, and the work of lists, costs, reports and statistics. The turns of requests with a token go by user,
-those of others by network; a proxy in front limits how many a network may send, and sends complete requests only
-(docker/nginx.conf).
+Turns are of five kinds, and none waits for another: the look-up of unknown tokens, what else is quick (new tokens,
+users, states of reports), pages, passwords, and the work of lists, costs, reports and statistics. The turns of requests
+with a token go by user, those of others by network; a proxy in front limits how many a network may send, and sends
+complete requests only (docker/nginx.conf).
 
 A token is looked up once. Later its requests are counted by the user in memory, before any work is done for them.
 Whether the token is still valid is decided by each endpoint, not here. A refusal is sent after a second, so that
@@ -82,6 +82,7 @@ class Admission:
             Cost.PASSWORD: Turns("logins", limits.passwords_at_once, most_waiting=_MOST_WAITING_PASSWORDS),
             Cost.WORK: Turns("requests of lists, costs, reports and statistics", limits.work_at_once),
         }
+        self._look_ups = Turns("requests with unknown tokens", limits.look_ups_at_once)
         self._users: dict[_Key, int] = {}
 
     def admitting(self, route: Route) -> Endpoint:
@@ -147,7 +148,7 @@ class Admission:
         Raises:
             UnauthorizedError: The token is not valid.
         """
-        async with self._turn(Cost.QUICK, network_of_client(request)), self._store.connection() as connection:
+        async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
             user = (await authenticate(connection, request, resource=key[1])).id
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]

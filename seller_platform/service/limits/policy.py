@@ -46,6 +46,7 @@ class Limits:
 
     Attributes:
         quick_at_once: How many quick requests are answered at once.
+        look_ups_at_once: How many unknown tokens are looked up at once.
         pages_at_once: How many pages.
         passwords_at_once: How many passwords are hashed or verified; each takes four threads and 64 MiB for a moment.
         work_at_once: How many lists, costs, reports and statistics.
@@ -54,6 +55,7 @@ class Limits:
     """
 
     quick_at_once: int = 8
+    look_ups_at_once: int = 2
     pages_at_once: int = 4
     passwords_at_once: int = 1
     work_at_once: int = 4
@@ -65,8 +67,8 @@ class Limits:
     @property
     def connections(self) -> int:
         """The connections to PostgreSQL that admitted requests need, with some for downloads."""
-        at_once = self.quick_at_once + self.pages_at_once + self.passwords_at_once + self.work_at_once
-        return at_once + _SPARE_CONNECTIONS
+        of_tokens = self.quick_at_once + self.look_ups_at_once
+        return of_tokens + self.pages_at_once + self.passwords_at_once + self.work_at_once + _SPARE_CONNECTIONS
 
     def divided(self, processes: int) -> "Limits":
         """Return the limits of each of several processes."""
