@@ -154,8 +154,7 @@ class LiveSandbox:
         self._written: dict[int, AccountHistory] = {}
         self._today_stored_at: datetime | None = None
         self._rows_of_today: dict[tuple[str, str], Sequence[tuple[Row, tuple[str, ...]]]] = {}
-        with database.begin() as connection:
-            stored = dict(connection.execute(_STORED, {"connection": CONNECTION}).tuples().all())
+        stored = dict(database.execute(_STORED, {"connection": CONNECTION}).tuples().all())
         listed = options.accounts_on(max(stored.values(), default=options.since))
         if {account.key for account in listed} != set(stored):
             raise RequestError(

@@ -59,16 +59,14 @@ def save_connection(database: Database, connection: KnownConnection) -> None:
     """Store a connection. A field that is None keeps its stored value."""
     values = {name: value for name, value in asdict(connection).items() if value is not None}
     statement = insert(CONNECTIONS).values(values)
-    with database.begin() as transaction:
-        transaction.execute(statement.on_conflict_do_update(index_elements=[CONNECTIONS.c.name], set_=values))
+    database.execute(statement.on_conflict_do_update(index_elements=[CONNECTIONS.c.name], set_=values))
 
 
 def save_user(database: Database, connection: str, user_id: int | None, user_name: str | None) -> None:
     """Store the API user whose accounts a connection reads."""
-    with database.begin() as transaction:
-        transaction.execute(
-            update(CONNECTIONS).where(CONNECTIONS.c.name == connection).values(user_id=user_id, user_name=user_name)
-        )
+    database.execute(
+        update(CONNECTIONS).where(CONNECTIONS.c.name == connection).values(user_id=user_id, user_name=user_name)
+    )
 
 
 def save_client_secret(database: Database, box: SecretBox, connection: str, client_secret: str) -> None:
@@ -90,8 +88,7 @@ def client_secret_of(database: Database, box: SecretBox, connection: str) -> str
     statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
 
     def sealed() -> bytes | None:
-        with database.begin() as transaction:
-            return transaction.execute(statement).scalar_one_or_none()
+        return database.execute(statement).scalar_one_or_none()
 
     return open_stored(
         sealed, lambda found: None if found is None else box.open(bytes(found), _secret_name(connection)).decode()
@@ -117,16 +114,14 @@ def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
 
 def account_titles(database: Database) -> dict[str, str]:
     """Return the titles of all accounts by key, retired ones included."""
-    with database.begin() as connection:
-        return dict(connection.execute(select(ACCOUNTS.c.key, ACCOUNTS.c.title)).tuples().all())
+    return dict(database.execute(select(ACCOUNTS.c.key, ACCOUNTS.c.title)).tuples().all())
 
 
 def connections(database: Database) -> tuple[KnownConnection, ...]:
     """Return every connection, by name."""
     columns = [CONNECTIONS.c[name] for name in KnownConnection.__dataclass_fields__]
-    with database.begin() as transaction:
-        rows = transaction.execute(select(*columns).order_by(CONNECTIONS.c.name)).tuples()
-        return tuple(KnownConnection(*row) for row in rows)
+    rows = database.execute(select(*columns).order_by(CONNECTIONS.c.name)).tuples()
+    return tuple(KnownConnection(*row) for row in rows)
 
 
 def connection_names(database: Database) -> Sequence[str]:
@@ -174,8 +169,7 @@ def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAc
     statement = select(ACCOUNTS).order_by(ACCOUNTS.c.key)
     if not with_retired:
         statement = statement.where(ACCOUNTS.c.retired_at.is_(None))
-    with database.begin() as transaction:
-        return tuple(_account(row) for row in transaction.execute(statement).mappings())
+    return tuple(_account(row) for row in database.execute(statement).mappings())
 
 
 def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccount, ...]:
@@ -215,8 +209,7 @@ def account_of(database: Database, key: str) -> KnownAccount:
     Raises:
         UnknownAccountError: No account ever had it.
     """
-    with database.begin() as transaction:
-        row = transaction.execute(_OF_KEY, {"sought": key}).mappings().one_or_none()
+    row = database.execute(_OF_KEY, {"sought": key}).mappings().one_or_none()
     if row is None:
         raise UnknownAccountError(key, [listed.key for listed in accounts(database)])
     return _account(row)
@@ -224,16 +217,14 @@ def account_of(database: Database, key: str) -> KnownAccount:
 
 def accounts_by_key(database: Database, keys: Collection[str]) -> dict[str, KnownAccount]:
     """Return those of these accounts that exist, retired or not, by key."""
-    with database.begin() as transaction:
-        rows = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key.in_(keys))).mappings()
-        return {row["key"]: _account(row) for row in rows}
+    rows = database.execute(select(ACCOUNTS).where(ACCOUNTS.c.key.in_(keys))).mappings()
+    return {row["key"]: _account(row) for row in rows}
 
 
 def base_urls(database: Database) -> dict[str, str]:
     """Return the base URL of the API that every account is read from, retired ones included, by the account's key."""
     statement = select(ACCOUNTS.c.key, CONNECTIONS.c.base_url).join(CONNECTIONS)
-    with database.begin() as transaction:
-        return dict(transaction.execute(statement).tuples().all())
+    return dict(database.execute(statement).tuples().all())
 
 
 def _account(row: RowMapping) -> KnownAccount:

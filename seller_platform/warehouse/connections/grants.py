@@ -84,8 +84,7 @@ class Grants:
         """
 
         def stored() -> RowMapping:
-            with self._database.begin() as transaction:
-                row = transaction.execute(_grant_of(connection)).mappings().one_or_none()
+            row = self._database.execute(_grant_of(connection)).mappings().one_or_none()
             if row is None:
                 raise NotConnectedError(connection)
             return row
@@ -113,9 +112,8 @@ class Grants:
 def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
     """Return what may be shown of every grant; no key is needed."""
     columns = [GRANTS.c[name] for name in GrantFacts.__dataclass_fields__]
-    with database.begin() as transaction:
-        rows = transaction.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
-        return tuple(GrantFacts(*row) for row in rows)
+    rows = database.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
+    return tuple(GrantFacts(*row) for row in rows)
 
 
 def reseal_grants(transaction: Connection, box: SecretBox) -> int:

@@ -66,8 +66,7 @@ def give_back_requests(database: Database, connection: str, days: Sequence[date]
 def requests_sent(database: Database, day: date) -> Mapping[str, int]:
     """Return how many requests each connection has sent or reserved on a day; without those that sent none."""
     columns = (SENT_REQUESTS.c.connection, SENT_REQUESTS.c.requests)
-    with database.begin() as session:
-        return dict(session.execute(select(*columns).where(SENT_REQUESTS.c.day == day)).tuples().all())
+    return dict(database.execute(select(*columns).where(SENT_REQUESTS.c.day == day)).tuples().all())
 
 
 def requests_left(database: Database, connection: str, day: date, *, per_day: int) -> int:

@@ -17,8 +17,7 @@ def receipt_of(database: Database, load_id: int) -> Receipt:
     Raises:
         RequestError: There is none.
     """
-    with database.begin() as connection:
-        row = connection.execute(select(LOADS).where(LOADS.c.id == load_id)).mappings().one_or_none()
+    row = database.execute(select(LOADS).where(LOADS.c.id == load_id)).mappings().one_or_none()
     if row is None:
         raise RequestError(
             f"there is no receipt of load {load_id}",
@@ -49,8 +48,7 @@ def revert(database: Database, load_id: int) -> Receipt:
         )
     of_days = loads_of(slice_.dataset, undone.account, undone.window)
     before = select(PUBLISHED_LOADS.c.id).where(of_days, PUBLISHED_LOADS.c.id < load_id)
-    with database.begin() as connection:
-        is_first = not connection.execute(select(before.exists())).scalar_one()
+    is_first = not database.execute(select(before.exists())).scalar_one()
     if is_first:
         raise RequestError(f"{named} is the first of its days: nothing was stored before it")
     with open_load(database, slice_) as load:

@@ -77,13 +77,12 @@ def settledness(
     It is computed anew for the 64 of them for which this was done the longest ago. Of the others it is as it was then.
     """
     bound = {"datasets": [each.name for each in datasets if each.is_dated], "accounts": list(accounts), "most": _MOST}
-    with database.begin() as connection:
-        return {
-            (dataset, account): Settledness(
-                {int(days): Decimal(str(share)) for days, share in percent.items()}, observed_days
-            )
-            for dataset, account, percent, observed_days in connection.execute(_EVIDENCE, bound)
-        }
+    return {
+        (dataset, account): Settledness(
+            {int(days): Decimal(str(share)) for days, share in percent.items()}, observed_days
+        )
+        for dataset, account, percent, observed_days in database.execute(_EVIDENCE, bound)
+    }
 
 
 def lookbacks(

@@ -173,8 +173,7 @@ def plan_of(database: Database, number: int) -> CostPlan:
 
 def plan_with_uid(database: Database, uid: UUID) -> CostPlan | None:
     """Return the plan with that UUID; None where it was never stored here."""
-    with database.begin() as connection:
-        number = connection.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
+    number = database.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
     return None if number is None else plan_of(database, number)
 
 
@@ -189,8 +188,7 @@ def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite])
 
 def stored_costs(database: Database, accounts: Sequence[str]) -> tuple[dict[tuple[str, str], Periods], datetime | None]:
     """Return the newest stored periods by account and SKU, and when the oldest of them were read; None if never."""
-    with database.begin() as connection:
-        rows = connection.execute(_STORED, {"accounts": accounts}).all()
+    rows = database.execute(_STORED, {"accounts": accounts}).all()
     costs = {(row.account, row.sku): row.periods for row in rows if row.sku is not None}
     return (
         {product: msgspec.json.decode(periods, type=Periods) for product, periods in costs.items()},

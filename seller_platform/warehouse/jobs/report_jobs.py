@@ -100,8 +100,7 @@ def open_job(
         .on_conflict_do_nothing()
         .returning(REPORT_JOBS)
     )
-    with database.begin() as connection:
-        row = connection.execute(statement).one_or_none()
+    row = database.execute(statement).one_or_none()
     return None if row is None else _job(row)
 
 
@@ -122,8 +121,7 @@ def claim_due(
         .with_for_update(skip_locked=True)
     )
     statement = update(REPORT_JOBS).where(REPORT_JOBS.c.id.in_(due)).values(next_poll_at=until).returning(REPORT_JOBS)
-    with database.begin() as connection:
-        return _jobs(connection.execute(statement).all())
+    return _jobs(database.execute(statement).all())
 
 
 def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
@@ -176,8 +174,7 @@ def job_of(database: Database, number: int) -> ReportJob:
 def newest_jobs(database: Database, accounts: Sequence[str], *, limit: int) -> tuple[ReportJob, ...]:
     """Return the newest jobs of accounts, the newest first."""
     statement = select(REPORT_JOBS).where(REPORT_JOBS.c.account.in_(accounts))
-    with database.begin() as connection:
-        rows = connection.execute(statement.order_by(REPORT_JOBS.c.id.desc()).limit(limit)).all()
+    rows = database.execute(statement.order_by(REPORT_JOBS.c.id.desc()).limit(limit)).all()
     return tuple(map(_job, rows))
 
 
@@ -199,8 +196,7 @@ def is_untold() -> ColumnElement[bool]:
 
 def _select(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
     statement = select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)
-    with database.begin() as connection:
-        return _jobs(connection.execute(statement).all())
+    return _jobs(database.execute(statement).all())
 
 
 def _jobs(rows: Sequence[Row[Any]]) -> tuple[ReportJob, ...]:

@@ -135,9 +135,8 @@ def _requests_after(sent: int, requests_per_day: int | None) -> int:
 def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, date | None], int]:
     """Return how many requests were sent in vain, by dataset, account and first day of the month."""
     columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
-    with database.begin() as connection:
-        rows = connection.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
-        return {(dataset, account, month): sent for dataset, account, month, sent in rows}
+    rows = database.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
+    return {(dataset, account, month): sent for dataset, account, month, sent in rows}
 
 
 def _past_loads(

@@ -39,8 +39,7 @@ def extend_history(database: Database, first_day: date) -> bool:
         set_={"first_day": first_day},
         where=HISTORY_START.c.first_day > first_day,
     )
-    with database.begin() as connection:
-        return connection.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
+    return database.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
 
 
 def history_start_in(database: Database, settings: Settings, first_month: date | None = None) -> date:

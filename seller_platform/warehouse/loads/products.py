@@ -15,6 +15,5 @@ def skus_of_account(database: Database, account: str) -> list[str]:
     newest = select(func.max(stock.c[LOCAL_DAY])).where(stock.c.account == account).scalar_subquery()
     stocked = select(stock.c.sku).where(stock.c.account == account, stock.c[LOCAL_DAY] == newest)
     sold = select(sales.c.sku).where(sales.c.account == account)
-    with database.begin() as connection:
-        # A row without its key is of no product.
-        return sorted(filter(None, connection.execute(union(stocked, sold)).scalars()))
+    # A row without its key is of no product.
+    return sorted(filter(None, database.execute(union(stocked, sold)).scalars()))

@@ -27,8 +27,7 @@ _SOON = timedelta(hours=1)
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     """Return the receipts of a Dagster run, in the order in which its loads began."""
     statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
-    with database.begin() as connection:
-        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+    return tuple(Receipt.of(row) for row in database.execute(statement).mappings())
 
 
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
@@ -40,8 +39,7 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
         .distinct(LOADS.c.account)
         .order_by(LOADS.c.account, LOADS.c.id.desc())
     )
-    with database.begin() as connection:
-        return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
+    return {row["account"]: Receipt.of(row) for row in database.execute(statement).mappings()}
 
 
 _UNREPORTED = text("""
@@ -91,8 +89,7 @@ def unreported_loads(
 def keep_reported(database: Database, loads: Sequence[int]) -> None:
     """Store that Dagster knows these loads."""
     if loads:
-        with database.begin() as connection:
-            connection.execute(_REPORTED, {"loads": list(loads)})
+        database.execute(_REPORTED, {"loads": list(loads)})
 
 
 def was_loaded(database: Database, dataset: Dataset, account: str, month: Window | None = None) -> bool:
@@ -103,23 +100,20 @@ def was_loaded(database: Database, dataset: Dataset, account: str, month: Window
     loaded = [SLICES.c.dataset == dataset.name, SLICES.c.account == account, SLICES.c.load_id.is_not(None)]
     if month is not None:
         loaded.append(SLICES.c.month == month.start)
-    with database.begin() as connection:
-        return connection.execute(select(exists().where(*loaded))).scalar_one()
+    return database.execute(select(exists().where(*loaded))).scalar_one()
 
 
 def newest_load(database: Database) -> datetime | None:
     """Return when the newest load ended; None if there is none."""
-    with database.begin() as connection:
-        newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
-        return connection.execute(newest).scalar_one_or_none()
+    newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
+    return database.execute(newest).scalar_one_or_none()
 
 
 def offered_pairs(database: Database, datasets: Collection[Dataset]) -> frozenset[tuple[str, str]]:
     """Return the names of datasets with the accounts whose upstream offers them: it has answered for any account."""
     offered = text("SELECT dataset, account FROM platform.offered_slices WHERE dataset = ANY (:datasets)")
-    with database.begin() as connection:
-        rows = connection.execute(offered, {"datasets": [each.name for each in datasets]})
-        return frozenset((dataset, account) for dataset, account in rows)
+    rows = database.execute(offered, {"datasets": [each.name for each in datasets]})
+    return frozenset((dataset, account) for dataset, account in rows)
 
 
 def days_read(
@@ -316,9 +310,8 @@ def days_due(
         "soon": _SOON,
     }
     due: dict[tuple[str, str], list[Window]] = defaultdict(list)
-    with database.begin() as connection:
-        for dataset, account, first, after in connection.execute(_DUE, bound).all():
-            due[(dataset, account)].append(Window(first, after))
+    for dataset, account, first, after in database.execute(_DUE, bound).all():
+        due[(dataset, account)].append(Window(first, after))
     return {pair: tuple(windows) for pair, windows in due.items()}
 
 
@@ -334,14 +327,12 @@ _LAST_READS = text("""
 def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
     """Return when each dataset of an account was read last, by name and account; without those never read."""
     bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
-    with database.begin() as connection:
-        rows = connection.execute(_LAST_READS, bound)
-        return {(name, account): moment for name, account, moment in rows if moment is not None}
+    rows = database.execute(_LAST_READS, bound)
+    return {(name, account): moment for name, account, moment in rows if moment is not None}
 
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
     """Return each pair of a dataset's name and an account that was ever read."""
     statement = select(SLICES.c.dataset, SLICES.c.account).where(_WAS_READ).distinct()
-    with database.begin() as connection:
-        rows = connection.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
-        return frozenset((dataset, account) for dataset, account in rows)
+    rows = database.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
+    return frozenset((dataset, account) for dataset, account in rows)

@@ -72,8 +72,7 @@ def keep_refusal(
             "requests_in_vain": func.greatest(SLICES.c.requests_in_vain, statement.excluded.requests_in_vain, waited),
         },
     )
-    with database.begin() as connection:
-        connection.execute(update_)
+    database.execute(update_)
 
 
 def forget_refusal(database: Database, dataset: Dataset, account: str, month: Window | None) -> None:
@@ -82,8 +81,7 @@ def forget_refusal(database: Database, dataset: Dataset, account: str, month: Wi
     nothing = dict.fromkeys(("error", "message", "failed_since", "failed_at", "failed_run_id"), None)
     of_slice = (SLICES.c.dataset == dataset.name, SLICES.c.account == account, of_month)
     statement = update(SLICES).where(*of_slice, SLICES.c.error.is_not(None))
-    with database.begin() as connection:
-        connection.execute(statement.values(requests_in_vain=0, **nothing))
+    database.execute(statement.values(requests_in_vain=0, **nothing))
 
 
 def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
@@ -92,7 +90,6 @@ def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
     names = ("error", "message", "failed_since", "failed_at", "failed_run_id", "requests_in_vain")
     key = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month)
     statement = select(*key, *(SLICES.c[name] for name in names)).where(SLICES.c.error.is_not(None)).order_by(*key)
-    with database.begin() as connection:
-        for dataset, account, month, *facts in connection.execute(statement):
-            by_pair[dataset, account].append(Refusal(f"{month:%Y-%m}" if month else "", *facts))
+    for dataset, account, month, *facts in database.execute(statement):
+        by_pair[dataset, account].append(Refusal(f"{month:%Y-%m}" if month else "", *facts))
     return {pair: tuple(of_pair) for pair, of_pair in by_pair.items()}

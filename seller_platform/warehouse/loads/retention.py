@@ -113,8 +113,7 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
     newest = select(func.max(LOADS.c.id)).group_by(*window, LOADS.c.verdict == HELD)
     old = and_(LOADS.c.finished_at < unchanged_before, ~LOADS.c.changed, LOADS.c.window_end - LOADS.c.window_start == 1)
-    with database.begin() as connection:
-        last = connection.execute(select(func.max(LOADS.c.id)).where(LOADS.c.finished_at < receipts_before)).scalar()
+    last = database.execute(select(func.max(LOADS.c.id)).where(LOADS.c.finished_at < receipts_before)).scalar()
     if last is not None:
         columns = [table_for(dataset).c.load_id for dataset in DATASETS]
         columns += [history_of(dataset).c[name] for dataset in DATASETS for name in ("load_id", GONE_LOAD_ID)]

@@ -58,8 +58,7 @@ def comparable_slices(
         "accounts": list(accounts),
         "months": [each.start for each in months],
     }
-    with database.begin() as connection:
-        rows = connection.execute(_STORED, bound).all()
+    rows = database.execute(_STORED, bound).all()
     slices: list[ComparableSlice] = []
     for row in rows:
         dataset, zone = dataset_named(row.dataset), ZoneInfo(row.time_zone)

@@ -97,8 +97,7 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
     held = {pair: each for each in open_holds(database) if (pair := (each.dataset, each.account)) in expected}
     for pair, receipt in held.items():
         refused.setdefault(pair, (_refusal_of(receipt),))
-    with database.begin() as connection:
-        stored = {(row["dataset"], row["account"]): row for row in connection.execute(_STORED).mappings()}
+    stored = {(row["dataset"], row["account"]): row for row in database.execute(_STORED).mappings()}
     return tuple(
         Coverage(
             dataset,

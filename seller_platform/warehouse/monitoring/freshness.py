@@ -69,5 +69,4 @@ def last_readings(
         "now": now,
         "clocks_differ": CLOCKS_DIFFER,
     }
-    with database.begin() as connection:
-        return tuple(LastReading(*row) for row in connection.execute(_LAST_READINGS, bound))
+    return tuple(LastReading(*row) for row in database.execute(_LAST_READINGS, bound))

@@ -65,6 +65,5 @@ def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
 def account_counts(database: Database) -> dict[str, int]:
     """Return how many accounts are listed and how many are retired."""
     is_retired = ACCOUNTS.c.retired_at.is_not(None)
-    with database.begin() as connection:
-        counted = dict(connection.execute(select(is_retired, func.count()).group_by(is_retired)).tuples().all())
+    counted = dict(database.execute(select(is_retired, func.count()).group_by(is_retired)).tuples().all())
     return {"listed": counted.get(False, 0), "retired": counted.get(True, 0)}

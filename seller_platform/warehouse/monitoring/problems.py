@@ -78,8 +78,7 @@ def problems(
         "seen_before": now - timedelta(hours=READ_WITHIN_HOURS),
         "accounts_fail_for": _ACCOUNTS_FAIL_FOR,
     }
-    with database.begin() as connection:
-        return tuple(Problem(*row) for row in connection.execute(_PROBLEMS, bound))
+    return tuple(Problem(*row) for row in database.execute(_PROBLEMS, bound))
 
 
 # What lacks days is not among them: it shows in what is stored.
@@ -102,5 +101,4 @@ def problems_of_months(
         months: The first days of months; slices without days count always.
     """
     bound = {"tables": tables, "accounts": accounts, "months": months}
-    with database.begin() as connection:
-        return connection.execute(_OF_MONTHS, bound).tuples().all()
+    return database.execute(_OF_MONTHS, bound).tuples().all()

@@ -176,8 +176,7 @@ def repeated_ledgers(database: Database) -> list[RepeatedLedger]:
     """Return what the last comparison stored, the largest share of an account's month first."""
     columns = REPEATED_LEDGERS.c
     statement = select(*(columns[name] for name in RepeatedLedger.__dataclass_fields__))
-    with database.begin() as connection:
-        rows = connection.execute(statement).mappings().all()
+    rows = database.execute(statement).mappings().all()
     repeated = [
         RepeatedLedger(**{**row, "amounts": {currency: Decimal(amount) for currency, amount in row["amounts"].items()}})
         for row in rows

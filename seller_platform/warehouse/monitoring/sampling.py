@@ -192,8 +192,7 @@ def draw(database: Database, stratum: Stratum, point: float, requests: int) -> D
         requests: How many requests the comparison of a slice may take.
     """
     bound = {**_lists(requests), "stratum": stratum, "point": point}
-    with database.begin() as connection:
-        row = connection.execute(_DRAW, bound).one_or_none()
+    row = database.execute(_DRAW, bound).one_or_none()
     if row is None:
         return None
     days = next(ended_days(Window.month_of(row.month), row.days_read, ZoneInfo(row.time_zone)))
@@ -230,8 +229,7 @@ def keep_comparison(
         "load_id": load_id,
         "started_at": started_at,
     }
-    with database.begin() as connection:
-        connection.execute(insert(COMPARISONS).values(values))
+    database.execute(insert(COMPARISONS).values(values))
 
 
 def sample(database: Database, now: datetime, accounts: Collection[str] | None = None) -> Sample:
@@ -241,22 +239,19 @@ def sample(database: Database, now: datetime, accounts: Collection[str] | None =
         accounts: The keys of the accounts whose slices it is said of, from comparisons of theirs; None for all.
     """
     bound = {"after": now - COMPARISONS_COUNT, "accounts": None if accounts is None else list(accounts)}
-    with database.begin() as connection:
-        rows = connection.execute(_SAMPLE, bound)
-        return Sample({Stratum(name): SampledStratum(*facts) for name, *facts in rows})
+    rows = database.execute(_SAMPLE, bound)
+    return Sample({Stratum(name): SampledStratum(*facts) for name, *facts in rows})
 
 
 def last_comparison(database: Database) -> int:
     """Return the number of the newest comparison; 0 without any."""
-    with database.begin() as connection:
-        return int(connection.execute(select(func.coalesce(func.max(COMPARISONS.c.id), 0))).scalar_one())
+    return int(database.execute(select(func.coalesce(func.max(COMPARISONS.c.id), 0))).scalar_one())
 
 
 def requests_of_comparisons(database: Database, day: date) -> dict[str, int]:
     """Return how many requests comparisons have sent on a day (UTC), by connection."""
     midnight = datetime.combine(day, time(), UTC)
-    with database.begin() as connection:
-        return dict(connection.execute(_SENT, {"midnight": midnight}).tuples().all())
+    return dict(database.execute(_SENT, {"midnight": midnight}).tuples().all())
 
 
 def upper_bound(comparisons: int, different: int, slices: int) -> float:

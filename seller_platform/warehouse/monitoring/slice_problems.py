@@ -49,8 +49,7 @@ def slice_problems(database: Database, datasets: Collection[Dataset]) -> Problem
     Of several problems of a slice, a held reading comes first, then rows that do not add up to their total.
     """
     problems: dict[tuple[str, str], dict[date | None, SliceProblem]] = defaultdict(dict)
-    with database.begin() as connection:
-        rows = connection.execute(_PROBLEMS, {"datasets": [each.name for each in datasets]})
-        for dataset, account, month, kind, sentence in rows:
-            problems[dataset, account][month] = SliceProblem(kind, runnable(sentence))
+    rows = database.execute(_PROBLEMS, {"datasets": [each.name for each in datasets]})
+    for dataset, account, month, kind, sentence in rows:
+        problems[dataset, account][month] = SliceProblem(kind, runnable(sentence))
     return problems

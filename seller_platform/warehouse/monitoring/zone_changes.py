@@ -81,5 +81,4 @@ def zone_changes(database: Database, accounts: Sequence[tuple[str, Account]]) ->
         "zones": [account.timezone for _, account in usable],
         "currencies": [account.currency_code for _, account in usable],
     }
-    with database.begin() as connection:
-        return tuple(ZoneChange(*row) for row in connection.execute(_ZONE_CHANGES, bound))
+    return tuple(ZoneChange(*row) for row in database.execute(_ZONE_CHANGES, bound))

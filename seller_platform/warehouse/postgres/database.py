@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast, overload
 from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
-from sqlalchemy import Connection, Engine, create_engine, func, select, text
+from sqlalchemy import Connection, Engine, Executable, Result, create_engine, func, select, text
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
 from seller_platform.warehouse.postgres.advisory_locks import lock
@@ -42,6 +43,8 @@ _STORED = text(
     f"SELECT version_num, to_jsonb(stored) ->> 'views' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
 )
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
+
+_Row = TypeVar("_Row", bound=tuple[Any, ...])
 
 
 class Database:
@@ -89,6 +92,24 @@ class Database:
         """
         with self.connect() as connection, connection.begin():
             yield connection
+
+    @overload
+    def execute(
+        self, statement: TypedReturnsRows[_Row], values: Mapping[str, object] | None = None
+    ) -> Result[_Row]: ...
+
+    @overload
+    def execute(self, statement: Executable, values: Mapping[str, object] | None = None) -> Result[Any]: ...
+
+    def execute(self, statement: Executable, values: Mapping[str, object] | None = None) -> Result[Any]:
+        """Execute one statement in a transaction of its own, and return its rows.
+
+        Raises:
+            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        """
+        with self.begin() as connection:
+            result = connection.execute(statement, values)
+            return result.freeze()() if result.returns_rows else result
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:

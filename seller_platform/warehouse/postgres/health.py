@@ -79,8 +79,7 @@ def check_health(database: Database) -> DatabaseHealth:
             schema = stored_version(connection)
     except MissingRightError as error:  # any other statement would be refused too
         missing = error
-    with database.begin() as connection:
-        server = connection.execute(_SERVER).mappings().one()
+    server = database.execute(_SERVER).mappings().one()
     return DatabaseHealth(
         **server,
         may_read=missing is None,

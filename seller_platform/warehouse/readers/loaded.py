@@ -12,7 +12,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError, UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
+from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, joined, merged
 
 _ACCOUNTS_NAMED, _PAIRS_NAMED = 3, 20
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -20,36 +20,27 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 _ACCOUNTS = "SELECT DISTINCT account FROM {receipts} WHERE {named} = :name AND finished_at <= :moment ORDER BY account"
 
 # Without days, a part of a monthly relation has the months from the first to the last that were loaded. A month counts
-# as loaded if any day of it that is asked for was. Null is the month where nothing was loaded.
-_OF_MONTH = """{receipts}
+# as loaded if any day of it that is asked for was. Null is the month where nothing was loaded. A part of another
+# relation is loaded as a whole, and has no months.
+_LOADS = """{receipts}
     WHERE {named} = :name AND account = part.account
-      AND window_start < coalesce(least(part.end_day, CAST(months.month + interval '1 month' AS date)), 'infinity')
-      AND window_end > coalesce(greatest(part.first_day, CAST(months.month AS date)), '-infinity')"""
-_MONTHS = """
-SELECT part.account, CAST(months.month AS date) AS month, (SELECT min(finished_at) FROM {loads}) AS first_load
+      AND (window_start IS NULL
+           OR window_start < coalesce(least(part.end_day, CAST(months.month + interval '1 month' AS date)), 'infinity')
+              AND window_end > coalesce(greatest(part.first_day, CAST(months.month AS date)), '-infinity'))"""
+_ABSENT = """
+SELECT part.account, coalesce(CAST(months.month AS date), part.first_day) AS month,
+       (SELECT min(finished_at) FROM {loads}) AS first_load
 FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
          AS part (account, first_day, end_day)
 LEFT JOIN LATERAL (
     SELECT min(window_start) AS first_day, max(window_end) AS end_day
     FROM {receipts} WHERE {named} = :name AND account = part.account AND finished_at <= :moment
-) AS stored ON part.first_day IS NULL
+) AS stored ON :is_monthly AND part.first_day IS NULL
 LEFT JOIN LATERAL generate_series(
     date_trunc('month', CAST(coalesce(part.first_day, stored.first_day) AS timestamp)),
     CAST(coalesce(part.end_day, stored.end_day) - 1 AS timestamp),
     interval '1 month'
-) AS months (month) ON true
-WHERE NOT EXISTS (SELECT FROM {loads} AND finished_at <= :moment)
-ORDER BY 1, 2
-"""
-
-_OF_PART = """{receipts}
-    WHERE {named} = :name AND account = part.account
-      AND (part.end_day IS NULL OR window_start < part.end_day)
-      AND (part.first_day IS NULL OR window_end > part.first_day)"""
-_PARTS = """
-SELECT part.account, part.first_day AS month, (SELECT min(finished_at) FROM {loads}) AS first_load
-FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
-         AS part (account, first_day, end_day)
+) AS months (month) ON :is_monthly
 WHERE NOT EXISTS (SELECT FROM {loads} AND finished_at <= :moment)
 ORDER BY 1, 2
 """
@@ -103,22 +94,16 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     else:
         selections = merged(relation, parts)
     windows = [None if each.window == EVERY_DAY else each.window for each in selections]
-    statement, loads = (_MONTHS, _OF_MONTH) if relation.is_monthly else (_PARTS, _OF_PART)
-    with database.begin() as connection:
-        absent = (
-            connection.execute(
-                text(statement.format(**tables, loads=loads.format(**tables))),
-                {
-                    "name": relation.name,
-                    "moment": relation.as_of or _LATEST,
-                    "accounts": [each.account for each in selections],
-                    "firsts": [window and window.start for window in windows],
-                    "ends": [window and window.end for window in windows],
-                },
-            )
-            .mappings()
-            .all()
-        )
+    bound = {
+        "name": relation.name,
+        "moment": relation.as_of or _LATEST,
+        "is_monthly": relation.is_monthly,
+        "accounts": [each.account for each in selections],
+        "firsts": [window and window.start for window in windows],
+        "ends": [window and window.end for window in windows],
+    }
+    statement = _ABSENT.format(**tables, loads=_LOADS.format(**tables))
+    absent = database.execute(text(statement), bound).mappings().all()
     if not absent:
         return
     first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]
@@ -158,8 +143,7 @@ def require_days(
         "first": window.start,
         "last": window.last_day,
     }
-    with database.begin() as connection:
-        total, *pairs = connection.execute(_DAYS, bound).all()
+    total, *pairs = database.execute(_DAYS, bound).all()
     if total.missing:
         named = [f"{each.named}, {_spelled(each.missing)}" for each in pairs if each.missing]
         longest = max(_windows(total.stored), key=lambda each: each.days, default=None)
@@ -192,14 +176,9 @@ def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:
 
 
 def _ranges(months: Sequence[date]) -> list[str]:
-    ranges: list[list[Window]] = []
-    for month in map(Window.month_of, months):
-        if ranges and ranges[-1][-1].end == month.start:
-            ranges[-1].append(month)
-        else:
-            ranges.append([month])
+    ranges = joined([Window.month_of(month) for month in months])
     return [
-        f"{each[0].start:%Y-%m}" if len(each) == 1 else f"{each[0].start:%Y-%m} to {each[-1].start:%Y-%m}"
+        f"{each.start:%Y-%m}" if each == Window.month_of(each.start) else f"{each.start:%Y-%m} to {each.last_day:%Y-%m}"
         for each in ranges
     ]
 

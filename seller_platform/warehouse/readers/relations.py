@@ -301,20 +301,20 @@ def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
         whole = [every] if None in windows else []
         if whole and every is None and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
-        joined = whole or _joined([window for window in windows if window is not None])
-        selections += [Selection(account, window) for window in joined]
+        chosen = whole or joined([window for window in windows if window is not None])
+        selections += [Selection(account, window) for window in chosen]
     return selections
 
 
-def _joined(windows: Sequence[Window]) -> list[Window]:
+def joined(windows: Sequence[Window]) -> list[Window]:
     """Return the same days as windows that share none, oldest first."""
-    joined: list[Window] = []
+    runs: list[Window] = []
     for window in sorted(windows):
-        if joined and window.start <= joined[-1].end:
-            joined[-1] = Window(joined[-1].start, max(joined[-1].end, window.end))
+        if runs and window.start <= runs[-1].end:
+            runs[-1] = Window(runs[-1].start, max(runs[-1].end, window.end))
         else:
-            joined.append(window)
-    return joined
+            runs.append(window)
+    return runs
 
 
 def _listed(columns: Sequence[str]) -> sql.Composed:

@@ -74,8 +74,7 @@ def events_between(
 ) -> Sequence[SecurityEvent]:
     """Return events of some kinds with numbers above the first and up to the last one."""
     bound = {"first": first, "last": last, "kinds": [kind.value for kind in kinds], "limit": limit}
-    with database.begin() as connection:
-        return tuple(SecurityEvent(*row) for row in connection.execute(_BETWEEN, bound))
+    return tuple(SecurityEvent(*row) for row in database.execute(_BETWEEN, bound))
 
 
 def find_events(
@@ -94,5 +93,4 @@ def find_events(
         since: Only events of this moment or later.
     """
     bound = {"email": email, "kinds": [kind.value for kind in kinds], "since": since, "limit": limit}
-    with database.begin() as connection:
-        return tuple(SecurityEvent(*row) for row in connection.execute(_FOUND, bound))
+    return tuple(SecurityEvent(*row) for row in database.execute(_FOUND, bound))
