@@ -196,26 +196,9 @@ def approve(url: str, email: str, password: str) -> None:
 
 def _insights(installation: Installation, output: Output) -> list[str]:
     """Build the marts of what to look at today, and return it in at most three lines."""
-    known = accounts(installation.database)
-    titles = {each.key: each.account.title for each in known}
+    keys = [each.key for each in accounts(installation.database)]
     with output.progress("Building the marts", None):
-        found = build_insights(installation.database, [each.key for each in known], datetime.now(UTC).date())
-    month = f"{found.month.start:%B %Y}"
-    stock, margin, cost = found.runs_out, found.margin_fell, found.without_cost
-    lines = ["Nothing runs out this week."]
-    if stock:
-        others = f"; {count_of(stock.products, 'product', 'does')} in all" if stock.products > 1 else ""
-        lines = [f"Runs out this week: {stock.product} of {titles[stock.account]}, on {stock.day}{others}."]
-    if margin:
-        lines.append(
-            f"Margin fell most in {month}: {margin.product} of {titles[margin.account]}, from {margin.before:.1f} to "
-            f"{margin.after:.1f} percent of its sales."
-        )
-    if cost:
-        lines.append(
-            f"Sales without a cost in {month}: {cost.sales:,.2f} {cost.currency} of {titles[cost.account]}, which are "
-            f"{cost.percent} percent of its sales."
-        )
+        lines = build_insights(installation.database, keys, datetime.now(UTC).date())
     return [printable(" ".join(line.split())) for line in lines]
 
 

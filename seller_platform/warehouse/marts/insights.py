@@ -1,9 +1,7 @@
 """What to look at today, from the marts: stock that runs out, margins that fell, sales without a cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal
 
 from sqlalchemy import text
 
@@ -17,18 +15,21 @@ from seller_platform.warehouse.postgres.database import Database
 _FEWEST_UNITS = 10
 
 _RUNS_OUT = """
-SELECT account, coalesce(product_name, sku) AS product, stock_out_date AS day, count(*) OVER () AS products
-FROM marts.inventory_health
+SELECT format('Runs out this week: %s of %s, on %s%s.', coalesce(product_name, sku), title, stock_out_date,
+              CASE WHEN count(*) OVER () > 1 THEN format('; %s products do in all', count(*) OVER ()) END)
+FROM marts.inventory_health JOIN platform.accounts ON key = account
 WHERE account = ANY(:accounts) AND fulfillable_units > 0 AND stock_out_date < snapshot_day + 7
 ORDER BY stock_out_date, velocity DESC, account, sku
 LIMIT 1
 """
 
 _MARGIN_FELL = """
-SELECT after.account, coalesce(after.product_name, after.sku) AS product, before.profit_margin AS before,
-       after.profit_margin AS after
+SELECT format('Margin fell most in %s: %s of %s, from %s to %s percent of its sales.',
+              to_char(after.month, 'FMMonth YYYY'), coalesce(after.product_name, after.sku), title,
+              round(before.profit_margin, 1), round(after.profit_margin, 1))
 FROM marts.product_performance_monthly AS after
 JOIN marts.product_performance_monthly AS before USING (account, sku, currency)
+JOIN platform.accounts ON key = account
 WHERE account = ANY(:accounts) AND after.month = :month AND before.month = :month_before
   AND least(after.units, before.units) >= :units AND after.profit_margin < before.profit_margin
 ORDER BY before.profit_margin - after.profit_margin DESC, account, sku
@@ -36,73 +37,26 @@ LIMIT 1
 """
 
 _WITHOUT_COST = """
-SELECT account, currency, sum(sales_without_cost) AS sales, round(100 * sum(sales_without_cost) / sum(product_sales), 1)
-       AS percent, count(*) FILTER (WHERE units_without_cost > 0) AS products
-FROM marts.cost_coverage
-WHERE account = ANY(:accounts) AND month = :month
-GROUP BY account, currency
-HAVING sum(sales_without_cost) > 0 AND sum(product_sales) > 0
+SELECT format('Sales without a cost in %s: %s %s of %s, which are %s percent of its sales.',
+              to_char(month, 'FMMonth YYYY'), to_char(sales, 'FM999,999,999,999,990.00'), currency, title, percent)
+FROM (
+    SELECT account, currency, month, sum(sales_without_cost) AS sales,
+           round(100 * sum(sales_without_cost) / sum(product_sales), 1) AS percent
+    FROM marts.cost_coverage
+    WHERE account = ANY(:accounts) AND month = :month
+    GROUP BY account, currency, month
+    HAVING sum(sales_without_cost) > 0 AND sum(product_sales) > 0
+) AS without_cost JOIN platform.accounts ON key = account
 ORDER BY percent DESC, account
 LIMIT 1
 """
 
 
-@dataclass(frozen=True)
-class RunsOut:
-    """The first product whose stock ends within a week of its snapshot.
+def build_insights(database: Database, accounts: Sequence[str], today: date) -> list[str]:
+    """Build the partitions that the insights need, and return what they say, in a sentence each.
 
-    Attributes:
-        products: How many such products there are.
+    Margins and costs are those of the last whole month.
     """
-
-    account: str
-    product: str
-    day: date
-    products: int
-
-
-@dataclass(frozen=True)
-class MarginFell:
-    """The product whose profit margin, in percent, fell most from one month to the next."""
-
-    account: str
-    product: str
-    before: Decimal
-    after: Decimal
-
-
-@dataclass(frozen=True)
-class WithoutCost:
-    """The account with the largest share of sales without a cost.
-
-    Attributes:
-        percent: That share.
-        products: How many products they are of.
-    """
-
-    account: str
-    currency: str
-    sales: Decimal
-    percent: Decimal
-    products: int
-
-
-@dataclass(frozen=True)
-class Insights:
-    """What to look at; None where there is nothing of the kind.
-
-    Attributes:
-        month: The last whole month, which margins and costs are of.
-    """
-
-    month: Window
-    runs_out: RunsOut | None
-    margin_fell: MarginFell | None
-    without_cost: WithoutCost | None
-
-
-def build_insights(database: Database, accounts: Sequence[str], today: date) -> Insights:
-    """Build the partitions that the insights need, and return what they say."""
     month = Window.month_of(today.replace(day=1) - timedelta(days=1))
     month_before = Window.month_of(month.start - timedelta(days=1))
     for account in accounts:
@@ -116,14 +70,7 @@ def build_insights(database: Database, accounts: Sequence[str], today: date) -> 
         "month_before": month_before.start,
         "units": _FEWEST_UNITS,
     }
-    with database.begin() as connection:
-        runs_out, margin_fell, without_cost = (
-            connection.execute(text(query), bound).mappings().one_or_none()
-            for query in (_RUNS_OUT, _MARGIN_FELL, _WITHOUT_COST)
-        )
-    return Insights(
-        month,
-        RunsOut(**runs_out) if runs_out else None,
-        MarginFell(**margin_fell) if margin_fell else None,
-        WithoutCost(**without_cost) if without_cost else None,
+    runs_out, *others = (
+        database.execute(text(query), bound).scalar_one_or_none() for query in (_RUNS_OUT, _MARGIN_FELL, _WITHOUT_COST)
     )
+    return [runs_out or "Nothing runs out this week.", *filter(None, others)]

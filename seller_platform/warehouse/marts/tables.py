@@ -5,13 +5,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.schema.tables import METADATA, MOMENT, PLATFORM, TYPES, numbered
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, TYPES, numbered, platform_table
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 
-BUILDS = Table(
+BUILDS = platform_table(
     "mart_builds",
-    METADATA,
+    "The receipts of marts: one row for each time a partition was built.",
     numbered("The number of the build; later builds have larger ones."),
     Column("mart", Text, nullable=False, comment="The table in schema marts that was built."),
     Column("account", Text, nullable=False, comment="Key of the account."),
@@ -31,13 +31,11 @@ BUILDS = Table(
     Column("started_at", MOMENT, nullable=False, comment="When the build began."),
     Column("finished_at", MOMENT, nullable=False, comment="When its rows were stored."),
     Index(None, "mart", "account", "window_start"),
-    schema=PLATFORM,
-    comment="The receipts of marts: one row for each time a partition was built.",
 )
 
-DERIVED = Table(
+DERIVED = platform_table(
     "derived_partitions",
-    METADATA,
+    "The newest try of each partition of a mart and of its files: made or failed.",
     Column("folder", Text, nullable=False, comment="The folder of files; empty for a table of schema marts."),
     Column("name", Text, nullable=False, comment="The mart, or the table that was exported."),
     Column("account", Text, nullable=False, comment="Key of the account; empty for files of all accounts."),
@@ -66,8 +64,6 @@ DERIVED = Table(
     Index(
         "uq_derived_partitions", "folder", "name", "account", "month", unique=True, postgresql_nulls_not_distinct=True
     ),
-    schema=PLATFORM,
-    comment="The newest try of each partition of a mart and of its files: made or failed.",
 )
 
 

@@ -18,15 +18,20 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
+from sqlalchemy.schema import SchemaItem
 
 from seller_platform.warehouse.schema.tables import METADATA, MOMENT, belonging, counted, numbered, stamped
 
 SERVICE = "service"
 
 
-USERS = Table(
+def _table(name: str, comment: str, *items: SchemaItem) -> Table:
+    return Table(name, METADATA, *items, schema=SERVICE, comment=comment)
+
+
+USERS = _table(
     "users",
-    METADATA,
+    "Who may log in.",
     numbered("The number of the user."),
     Column("email", Text, nullable=False, comment="The e-mail address, with which the user logs in."),
     Column("name", Text, nullable=False, comment="The name on pages."),
@@ -34,43 +39,35 @@ USERS = Table(
     Column("status", Text, nullable=False, server_default="active", comment="active or closed."),
     stamped("created_at", "When the user was added."),
     Index("uq_users_email", text("lower(email)"), unique=True),
-    schema=SERVICE,
-    comment="Who may log in.",
 )
 
 
-USER_ACCOUNTS = Table(
+USER_ACCOUNTS = _table(
     "user_accounts",
-    METADATA,
+    "Which accounts a user may read.",
     belonging("user_id", USERS.c.id, "The user: service.users.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
-    schema=SERVICE,
-    comment="Which accounts a user may read.",
 )
 
-ACCOUNT_GROUPS = Table(
+ACCOUNT_GROUPS = _table(
     "account_groups",
-    METADATA,
+    "Named groups of a user's accounts.",
     numbered("The number of the group."),
     belonging("user_id", USERS.c.id, "Its user: service.users.id."),
     Column("title", Text, nullable=False, comment="Its name, which is unique for the user."),
     Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
-    schema=SERVICE,
-    comment="Named groups of a user's accounts.",
 )
 
-ACCOUNT_GROUP_MEMBERS = Table(
+ACCOUNT_GROUP_MEMBERS = _table(
     "account_group_members",
-    METADATA,
+    "The accounts of a group.",
     belonging("group_id", ACCOUNT_GROUPS.c.id, "The group: service.account_groups.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
-    schema=SERVICE,
-    comment="The accounts of a group.",
 )
 
-APPLICATIONS = Table(
+APPLICATIONS = _table(
     "applications",
-    METADATA,
+    "OAuth clients (RFC 6749 section 2): registered, or approved as their document describes them.",
     Column("client_id", Text, primary_key=True, comment="The public id of the application."),
     Column("name", Text, nullable=False, comment="The name that consent pages show."),
     Column("secret_hash", LargeBinary, comment="SHA-256 of the secret; null for a public client."),
@@ -79,13 +76,11 @@ APPLICATIONS = Table(
     Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="The user who registered it."),
     stamped("registered_at", "When it was registered, or last approved as its document describes it."),
     Column("resource", Text, comment="The path of the only resource that its tokens are for; null: any."),
-    schema=SERVICE,
-    comment="OAuth clients (RFC 6749 section 2): registered, or approved as their document describes them.",
 )
 
-AUTHORIZATIONS = Table(
+AUTHORIZATIONS = _table(
     "authorizations",
-    METADATA,
+    "One consent: the family of the code and all tokens that came of it; revoked as a whole.",
     Column("family", Uuid, primary_key=True, comment="Names the consent in its codes and tokens."),
     belonging("client_id", APPLICATIONS.c.client_id, "The application: service.applications.client_id."),
     belonging("user_id", USERS.c.id, "Who consented: service.users.id."),
@@ -123,8 +118,6 @@ AUTHORIZATIONS = Table(
         server_default="false",
         comment="Whether the request named no resource, or that of the REST API, and got another.",
     ),
-    schema=SERVICE,
-    comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
 )
 
 
@@ -134,33 +127,29 @@ def _family() -> Column[Any]:
     )
 
 
-AUTHORIZATION_CODES = Table(
+AUTHORIZATION_CODES = _table(
     "authorization_codes",
-    METADATA,
+    "Authorisation codes, single use.",
     Column("code_hash", LargeBinary, primary_key=True, comment="SHA-256 of the code."),
     _family(),
     Column("redirect_uri", Text, nullable=False, comment="Where the code was sent to."),
     Column("code_challenge", Text, comment="PKCE challenge, method S256 (RFC 7636)."),
     Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
     Column("used_at", MOMENT, comment="When it was exchanged; null until then."),
-    schema=SERVICE,
-    comment="Authorisation codes, single use.",
 )
 
-ACCESS_TOKENS = Table(
+ACCESS_TOKENS = _table(
     "access_tokens",
-    METADATA,
+    "Bearer tokens (RFC 6750).",
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
     Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
     Column("scopes", ARRAY(Text), comment="What it may do; null: what its consent permits."),
-    schema=SERVICE,
-    comment="Bearer tokens (RFC 6750).",
 )
 
-REFRESH_TOKENS = Table(
+REFRESH_TOKENS = _table(
     "refresh_tokens",
-    METADATA,
+    "Refresh tokens, single use; a second use revokes the family, but for a minute where agents ask.",
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
     Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
@@ -170,13 +159,11 @@ REFRESH_TOKENS = Table(
         LargeBinary,
         comment="The key with which its successors are derived from it; deleted a minute after its first use.",
     ),
-    schema=SERVICE,
-    comment="Refresh tokens, single use; a second use revokes the family, but for a minute where agents ask.",
 )
 
-SESSIONS = Table(
+SESSIONS = _table(
     "sessions",
-    METADATA,
+    "Browser sessions of the login, consent and developer pages.",
     Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
     belonging("user_id", USERS.c.id, "Who logged in: service.users.id.", index=True),
     Column("expires_at", MOMENT, nullable=False, comment="When it ends at the latest."),
@@ -189,34 +176,28 @@ SESSIONS = Table(
         server_default="7200",
         comment="How long it may be unused before it ends.",
     ),
-    schema=SERVICE,
-    comment="Browser sessions of the login, consent and developer pages.",
 )
 
-RESET_LINKS = Table(
+RESET_LINKS = _table(
     "reset_links",
-    METADATA,
+    "Links of the operator that set a new password once.",
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the link."),
     belonging("user_id", USERS.c.id, "Whose password it sets: service.users.id.", index=True),
     stamped("created_at", "When it was created."),
     Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
-    schema=SERVICE,
-    comment="Links of the operator that set a new password once.",
 )
 
-LOGIN_ATTEMPTS = Table(
+LOGIN_ATTEMPTS = _table(
     "login_attempts",
-    METADATA,
+    "The logins that failed or are under way, for as long as they count against the next.",
     Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
     Column("failures", Integer, nullable=False, comment="How many there are."),
     Column("expires_at", MOMENT, nullable=False, comment="When none of them counts any more."),
-    schema=SERVICE,
-    comment="The logins that failed or are under way, for as long as they count against the next.",
 )
 
-SECURITY_EVENTS = Table(
+SECURITY_EVENTS = _table(
     "security_events",
-    METADATA,
+    "Logins, consents, tokens and their management; append-only.",
     numbered("The number of the event, in the order of time."),
     stamped("at", "When it happened."),
     Column("kind", Text, nullable=False, comment="What happened, such as login_failed."),
@@ -227,13 +208,11 @@ SECURITY_EVENTS = Table(
     Column("details", JSONB, nullable=False, server_default="{}", comment="Facts for people, without secrets."),
     Index(None, "at"),
     Index(None, "user_id", "id"),
-    schema=SERVICE,
-    comment="Logins, consents, tokens and their management; append-only.",
 )
 
-PRODUCTS = Table(
+PRODUCTS = _table(
     "products",
-    METADATA,
+    "What the service knows of a product beside its rows.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("sku", Text, primary_key=True, comment="Seller SKU."),
     Column("asin", Text, nullable=False, comment="Product identifier on the marketplace."),
@@ -244,23 +223,19 @@ PRODUCTS = Table(
     Column("lead_time_days", BigInteger, comment="Days from an order at the supplier to sellable stock."),
     Index("ix_products_account_asin", "account", "asin"),
     Index("ix_products_account_parent_asin", "account", "parent_asin"),
-    schema=SERVICE,
-    comment="What the service knows of a product beside its rows.",
 )
 
-EXCHANGE_RATES = Table(
+EXCHANGE_RATES = _table(
     "exchange_rates",
-    METADATA,
+    "Exchange rates by day.",
     Column("day", Date, primary_key=True, comment="The day of the rate."),
     Column("currency", Text, primary_key=True, comment="ISO 4217 code."),
     Column("per_euro", Numeric, nullable=False, comment="Units of the currency for one euro."),
-    schema=SERVICE,
-    comment="Exchange rates by day.",
 )
 
-STATUS = Table(
+STATUS = _table(
     "status",
-    METADATA,
+    "What GET /service-status tells; no row means active.",
     Column(
         "singleton",
         Boolean,
@@ -276,13 +251,11 @@ STATUS = Table(
         server_default="All systems are operational.",
         comment="A sentence for the users of the API.",
     ),
-    schema=SERVICE,
-    comment="What GET /service-status tells; no row means active.",
 )
 
-REPORT_JOBS = Table(
+REPORT_JOBS = _table(
     "report_jobs",
-    METADATA,
+    "The reports that were requested; deleted when they expire.",
     numbered("The number of the report."),
     belonging("user_id", USERS.c.id, "Who requested it: service.users.id.", index=True),
     Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
@@ -303,23 +276,19 @@ REPORT_JOBS = Table(
     Index(None, "requested_at"),
     Index(None, "turn"),
     Index("ix_report_jobs_open", "turn", postgresql_where=text("state = 'processing'")),
-    schema=SERVICE,
-    comment="The reports that were requested; deleted when they expire.",
 )
 
-REPORT_CHUNKS = Table(
+REPORT_CHUNKS = _table(
     "report_chunks",
-    METADATA,
+    "The rows of completed reports, which never change.",
     belonging("report_id", REPORT_JOBS.c.id, "The report: service.report_jobs.id.", primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False, comment="Counted from 1."),
     Column("rows", LargeBinary, nullable=False, comment="JSON objects with commas between, in UTF-8."),
-    schema=SERVICE,
-    comment="The rows of completed reports, which never change.",
 )
 
-IDEMPOTENCY_KEYS = Table(
+IDEMPOTENCY_KEYS = _table(
     "idempotency_keys",
-    METADATA,
+    "Answers that a repeated request gets again, for a day.",
     belonging("user_id", USERS.c.id, "Who sent it: service.users.id.", primary_key=True),
     Column("endpoint", Text, primary_key=True, comment="Method and path."),
     Column("key", Text, primary_key=True, comment="The value of the header Idempotency-Key."),
@@ -329,33 +298,27 @@ IDEMPOTENCY_KEYS = Table(
     Column("body", LargeBinary, nullable=False, comment="The body of the answer."),
     stamped("stored_at", "When the answer was stored."),
     Index(None, "stored_at"),
-    schema=SERVICE,
-    comment="Answers that a repeated request gets again, for a day.",
 )
 
-SUMMARIES = Table(
+SUMMARIES = _table(
     "summaries",
-    METADATA,
+    "Which daily counts and sums of an account are stored: those of all rows but of unsummed loads.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller that is summed."),
-    schema=SERVICE,
-    comment="Which daily counts and sums of an account are stored: those of all rows but of unsummed loads.",
 )
 
-UNSUMMED_LOADS = Table(
+UNSUMMED_LOADS = _table(
     "unsummed_loads",
-    METADATA,
+    "Loads that changed rows and are not in the daily counts and sums; deleted when they are.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller that was loaded."),
     Column("load_id", BigInteger, primary_key=True, comment="The load: platform.loads.id."),
     Column("months", DATERANGE, nullable=False, comment="The whole months in which it may have changed rows."),
-    schema=SERVICE,
-    comment="Loads that changed rows and are not in the daily counts and sums; deleted when they are.",
 )
 
-DAILY_COUNTS = Table(
+DAILY_COUNTS = _table(
     "daily_counts",
-    METADATA,
+    "How many rows each day of a list has.",
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("dataset", Text, nullable=False, comment="The table in schema seller that is counted."),
     Column("local_day", Date, nullable=False, comment="The day, in the account's time zone."),
@@ -365,13 +328,11 @@ DAILY_COUNTS = Table(
     ),
     Column("rows", BigInteger, nullable=False, comment="Rows of the day."),
     Index(None, "account", "dataset", "local_day"),
-    schema=SERVICE,
-    comment="How many rows each day of a list has.",
 )
 
-PRODUCT_DAYS = Table(
+PRODUCT_DAYS = _table(
     "product_days",
-    METADATA,
+    "Sales, costs and fees by product and month, and by day.",
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("month", Date, nullable=False, comment="Its first day."),
     Column("sku", Text, comment="Null: sales that name no product."),
@@ -385,13 +346,11 @@ PRODUCT_DAYS = Table(
     Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
     Index(None, "account", "month"),
     Index(None, "account", "sku"),
-    schema=SERVICE,
-    comment="Sales, costs and fees by product and month, and by day.",
 )
 
-PRODUCT_MONTHS = Table(
+PRODUCT_MONTHS = _table(
     "product_months",
-    METADATA,
+    "The sums of product_days by month, in a currency that was asked for; not those of changed months.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("target", Text, primary_key=True, comment="The currency of the amounts."),
     Column("month", Date, primary_key=True, comment="Its first day."),
@@ -406,23 +365,19 @@ PRODUCT_MONTHS = Table(
         "conversions", ARRAY(Integer), nullable=False, comment="Converted amounts of theirs: 1 sales, 2 costs, 4 fees."
     ),
     stamped("summed_at", "When it was summed."),
-    schema=SERVICE,
-    comment="The sums of product_days by month, in a currency that was asked for; not those of changed months.",
 )
 
-CHANGED_MONTHS = Table(
+CHANGED_MONTHS = _table(
     "changed_months",
-    METADATA,
+    "Months whose days changed after product_months was summed; deleted when they are summed again.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("month", Date, primary_key=True, comment="Its first day."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller of which rows changed."),
-    schema=SERVICE,
-    comment="Months whose days changed after product_months was summed; deleted when they are summed again.",
 )
 
-DAY_SUMS = Table(
+DAY_SUMS = _table(
     "day_sums",
-    METADATA,
+    "Sales, costs and fees of all products by day.",
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("local_day", Date, nullable=False, comment="The day, in the account's time zone."),
     Column("kind", Text, nullable=False, comment="sales, cost or fees."),
@@ -432,13 +387,11 @@ DAY_SUMS = Table(
     Column("units", Numeric, comment="Units ordered; null unless sales."),
     Column("amount", Numeric, comment="The sum of the day; costs and fees are positive."),
     Index(None, "account", "local_day"),
-    schema=SERVICE,
-    comment="Sales, costs and fees of all products by day.",
 )
 
-COST_STEPS = Table(
+COST_STEPS = _table(
     "cost_steps",
-    METADATA,
+    "The costs of each product, from its newest cost periods.",
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("sku", Text, nullable=False, comment="Seller SKU."),
     Column("periods_hash", Numeric, nullable=False, comment="Hash of the cost periods that the costs follow from."),
@@ -446,16 +399,12 @@ COST_STEPS = Table(
     Column("days", ARRAY(Date), nullable=False, comment="The days on which the cost changes, in order."),
     Column("amounts", ARRAY(Numeric), nullable=False, comment="The cost of a unit from each of these days on."),
     Index(None, "account", "sku"),
-    schema=SERVICE,
-    comment="The costs of each product, from its newest cost periods.",
 )
 
-COST_VERSIONS = Table(
+COST_VERSIONS = _table(
     "cost_versions",
-    METADATA,
+    "The rows of cost periods that an account's costs were last computed from.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("periods", BigInteger, nullable=False, comment="How many rows they are."),
     Column("rows_hash", Numeric, nullable=False, comment="Hash of the places and transactions of the rows."),
-    schema=SERVICE,
-    comment="The rows of cost periods that an account's costs were last computed from.",
 )

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql.base import ischema_names
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Source, Window
@@ -174,9 +175,15 @@ for _dataset in DATASETS:
     table_for(_dataset)
     history_of(_dataset)
 
-CONNECTIONS = Table(
+
+def platform_table(name: str, comment: str, *items: SchemaItem) -> Table:
+    """Return a table of schema `platform`."""
+    return Table(name, METADATA, *items, schema=PLATFORM, comment=comment)
+
+
+CONNECTIONS = platform_table(
     "connections",
-    METADATA,
+    "The API users whose accounts are read.",
     Column("name", Text, primary_key=True, comment="The name that `connect --connection` gave it."),
     Column("base_url", Text, nullable=False, comment="The address of the API."),
     Column("auth_url", Text, nullable=False, comment="The address of the authorisation page and of the tokens."),
@@ -186,26 +193,22 @@ CONNECTIONS = Table(
     stamped("created_at", "When the connection was stored first."),
     Column("client_secret", LargeBinary, comment="The application's secret, encrypted (Fernet); null: the settings'."),
     Column("redirect_uri", Text, comment="Where the authorisation page leads back to; null: the settings'."),
-    schema=PLATFORM,
-    comment="The API users whose accounts are read.",
 )
 
-GRANTS = Table(
+GRANTS = platform_table(
     "grants",
-    METADATA,
+    "One grant per connection; changed only under its row lock.",
     belonging("connection", CONNECTIONS.c.name, "The connection that it authorises.", primary_key=True),
     Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
     Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
     Column("issued_at", MOMENT, nullable=False, comment="When the current pair was received."),
     Column("expires_at", MOMENT, nullable=False, comment="When the current access token expires."),
     Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
-    schema=PLATFORM,
-    comment="One grant per connection; changed only under its row lock.",
 )
 
-ACCOUNTS = Table(
+ACCOUNTS = platform_table(
     "accounts",
-    METADATA,
+    "Every account ever discovered; never deleted.",
     Column("key", Text, primary_key=True, comment="Key of the account: <seller_id>.<marketplace>."),
     belonging("connection", CONNECTIONS.c.name, "The connection that listed it last."),
     Column("id", BigInteger, nullable=False, comment="The upstream's number of the account."),
@@ -218,16 +221,14 @@ ACCOUNTS = Table(
     stamped("first_seen_at", "When it was listed first."),
     stamped("last_seen_at", "When it was listed last."),
     Column("retired_at", MOMENT, comment="When the account was first missing; null while listed."),
-    schema=PLATFORM,
-    comment="Every account ever discovered; never deleted.",
 )
 
 # Indexes of all receipts are not used for the view `readings`: PostgreSQL expects few of them to meet its condition.
 _IS_READING = text("verdict <> 'held' AND notes -> 'reverts_load' IS NULL")
 
-LOADS = Table(
+LOADS = platform_table(
     "loads",
-    METADATA,
+    "The receipts: one row for each load of a slice.",
     numbered("The number of the load; later loads have larger ones."),
     Column("dataset", Text, nullable=False, comment="The table in schema seller that was loaded."),
     Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
@@ -282,13 +283,11 @@ LOADS = Table(
         postgresql_where=_IS_READING,
     ),
     Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
-    schema=PLATFORM,
-    comment="The receipts: one row for each load of a slice.",
 )
 
-KEPT_SETTLEDNESS = Table(
+KEPT_SETTLEDNESS = platform_table(
     "kept_settledness",
-    METADATA,
+    "The view settledness as it was read last: a plan reads only some accounts of it again.",
     Column("dataset", Text, primary_key=True, comment="The table in schema seller."),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column(
@@ -298,17 +297,13 @@ KEPT_SETTLEDNESS = Table(
     ),
     Column("observed_days", Integer, comment="As in the view settledness."),
     Column("computed_at", MOMENT, nullable=False, comment="When it was read from the view."),
-    schema=PLATFORM,
-    comment="The view settledness as it was read last: a plan reads only some accounts of it again.",
 )
 
-KNOWN_PAGES = Table(
+KNOWN_PAGES = platform_table(
     "known_pages",
-    METADATA,
+    "The pages of the last load of each slice: one that is sent again is not decoded again.",
     belonging("load_id", LOADS.c.id, "The load that read them: platform.loads.id.", primary_key=True),
     Column("pages", LargeBinary, nullable=False, comment="What each page added to the slice, by its digest."),
-    schema=PLATFORM,
-    comment="The pages of the last load of each slice: one that is sent again is not decoded again.",
 )
 
 PUBLISHED_LOADS = LOADS.to_metadata(MetaData(), name="published_loads")
@@ -320,9 +315,9 @@ IN_DOUBT = (
 )
 """The condition for slices of which something is wrong or noted: an index has them."""
 
-SLICES = Table(
+SLICES = platform_table(
     "slices",
-    METADATA,
+    "What is true of each slice now: stored, held or failed.",
     Column("dataset", Text, nullable=False, comment="The table in schema seller."),
     Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
     Column("month", Date, comment="The first day of the month; null where the list has no days."),
@@ -373,13 +368,11 @@ SLICES = Table(
         postgresql_where=text(IN_DOUBT),
     ),
     Index(None, "transaction_id"),
-    schema=PLATFORM,
-    comment="What is true of each slice now: stored, held or failed.",
 )
 
-SAMPLED_SLICES = Table(
+SAMPLED_SLICES = platform_table(
     "sampled_slices",
-    METADATA,
+    "The slices of which a random sample is compared with the upstream.",
     Column("stratum", Text, primary_key=True, comment="settled, or changing: days may still change."),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("slices", BigInteger, nullable=False, comment="Slices that may be drawn, or parts of large ones."),
@@ -392,13 +385,11 @@ SAMPLED_SLICES = Table(
         comment="That of slices that take more requests than comparisons may send on a day.",
     ),
     Column("counted_at", MOMENT, nullable=False, comment="When they were counted."),
-    schema=PLATFORM,
-    comment="The slices of which a random sample is compared with the upstream.",
 )
 
-COMPARISONS = Table(
+COMPARISONS = platform_table(
     "comparisons",
-    METADATA,
+    "Slices that were drawn at random and compared with the upstream, value by value.",
     numbered("In the order of the draws."),
     Column("stratum", Text, nullable=False, comment="settled, or changing: days might still change."),
     Column("dataset", Text, nullable=False, comment="The table in schema seller."),
@@ -415,13 +406,11 @@ COMPARISONS = Table(
     Column("load_id", BigInteger, comment="The load that compared it: platform.loads.id; null if it is held."),
     Column("started_at", MOMENT, nullable=False, comment="When it began."),
     Index(None, "started_at"),
-    schema=PLATFORM,
-    comment="Slices that were drawn at random and compared with the upstream, value by value.",
 )
 
-REPEATED_LEDGERS = Table(
+REPEATED_LEDGERS = platform_table(
     "repeated_ledgers",
-    METADATA,
+    "Entries of transactions that several accounts of a seller have: sums count them several times.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("month", Date, primary_key=True, comment="The first day of the month."),
     Column("other", Text, primary_key=True, comment="Key of the other account that has the same entries."),
@@ -429,13 +418,11 @@ REPEATED_LEDGERS = Table(
     Column("compared", BigInteger, nullable=False, comment="Entries of the account that have an order."),
     Column("amounts", JSONB, nullable=False, comment="The sum of the entries that both have, by currency."),
     stamped("noticed_at", "When the accounts were compared."),
-    schema=PLATFORM,
-    comment="Entries of transactions that several accounts of a seller have: sums count them several times.",
 )
 
-HISTORY_START = Table(
+HISTORY_START = platform_table(
     "history_start",
-    METADATA,
+    "Where history begins, in one row; its month is the first partition.",
     Column(
         "is_only_row",
         Boolean,
@@ -445,23 +432,19 @@ HISTORY_START = Table(
         comment="Always true, so that there is one row.",
     ),
     Column("first_day", Date, nullable=False, comment="The first day of interest; it only becomes earlier."),
-    schema=PLATFORM,
-    comment="Where history begins, in one row; its month is the first partition.",
 )
 
-SENT_REQUESTS = Table(
+SENT_REQUESTS = platform_table(
     "sent_requests",
-    METADATA,
+    "Requests by day, of connections with a budget (SELLER_API_REQUESTS_PER_DAY).",
     Column("connection", Text, primary_key=True, comment="The connection that sent them."),
     Column("day", Date, primary_key=True, comment="The day, in UTC."),
     Column("requests", Integer, nullable=False, comment="Requests that were sent, or are reserved."),
-    schema=PLATFORM,
-    comment="Requests by day, of connections with a budget (SELLER_API_REQUESTS_PER_DAY).",
 )
 
-REPORT_JOBS = Table(
+REPORT_JOBS = platform_table(
     "report_jobs",
-    METADATA,
+    "Asynchronous reports: one row for each that was requested.",
     numbered("The number of the job."),
     belonging("account", ACCOUNTS.c.key, "Key of the account."),
     Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
@@ -494,26 +477,22 @@ REPORT_JOBS = Table(
     ),
     Index("ix_report_jobs_due", "next_poll_at", postgresql_where=text("state IN ('requested', 'pending')")),
     Index("ix_report_jobs_account", "account", "state"),
-    schema=PLATFORM,
-    comment="Asynchronous reports: one row for each that was requested.",
 )
 
-COST_PLANS = Table(
+COST_PLANS = platform_table(
     "cost_plans",
-    METADATA,
+    "Plans of costs to write to the upstream; they never change.",
     numbered("The number of the plan, as commands name it."),
     Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
     Column("made_at", MOMENT, nullable=False, comment="When it was made."),
     Column("made_by", Text, nullable=False, comment="Who made it."),
     Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
     Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
-    schema=PLATFORM,
-    comment="Plans of costs to write to the upstream; they never change.",
 )
 
-COST_WRITES = Table(
+COST_WRITES = platform_table(
     "cost_writes",
-    METADATA,
+    "What was written to the upstream for one SKU of a plan, with the proof.",
     belonging("plan", COST_PLANS.c.id, "The plan: platform.cost_plans.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("sku", Text, primary_key=True, comment="Seller SKU."),
@@ -526,13 +505,11 @@ COST_WRITES = Table(
     Column("written_at", MOMENT, comment="When the first request was sent."),
     Column("written_by", Text, comment="Who applied the plan."),
     Column("run_id", Text, comment="The Dagster run that did."),
-    schema=PLATFORM,
-    comment="What was written to the upstream for one SKU of a plan, with the proof.",
 )
 
-BOOKINGS = Table(
+BOOKINGS = platform_table(
     "bookings",
-    METADATA,
+    "What was booked of each month of a ledger, when `month` was closed; rows never change.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("ledger_month", Date, primary_key=True, comment="The first day of the month of the ledger."),
     Column(
@@ -546,13 +523,11 @@ BOOKINGS = Table(
     Column("accounts", JSONB, nullable=False, comment="The accounts of the books to which lines were posted."),
     Column("booked_at", MOMENT, nullable=False, comment="When the month was closed."),
     Column("booked_by", Text, nullable=False, comment="Who closed it."),
-    schema=PLATFORM,
-    comment="What was booked of each month of a ledger, when `month` was closed; rows never change.",
 )
 
-BOOKED_LINES = Table(
+BOOKED_LINES = platform_table(
     "booked_lines",
-    METADATA,
+    "Lines of journal entries of months that were closed; rows never change.",
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("ledger_month", Date, nullable=False, comment="As in marts.journal_entries; so are the others."),
     Column("month", Date, nullable=False, comment="The month that was closed."),
@@ -571,8 +546,6 @@ BOOKED_LINES = Table(
     Index("uq_booked_lines", "number", "line", "account_name", "account_code", "tax_rate", unique=True),
     Index("ix_booked_lines_ledger", "account", "ledger_month"),
     Index("ix_booked_lines_month", "account", "month"),
-    schema=PLATFORM,
-    comment="Lines of journal entries of months that were closed; rows never change.",
 )
 
 
