@@ -32,7 +32,7 @@ from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
-from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent, with_document
+from seller_platform.service.oauth.authorize import ConsentOptions, answer_consent, with_document
 from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import OPERATIONS
@@ -216,17 +216,15 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         (ACCOUNT, page_of_user(store, change_password)),
         (RESET, partial(set_by_link, store, options.logins.contact)),
     )
-    answers = (("GET", partial(show_consent, store, consents)), ("POST", partial(submit_consent, store, consents)))
-    authorization = [
-        (method, AUTHORIZE, with_document(admission, store, documents, admission.admitting_anyone(answer)))
-        for method, answer in answers
-    ]
+    consent = admission.admitting_anyone(partial(answer_consent, store, consents))
+    authorization = with_document(admission, store, documents, consent)
     admitted = [
         *((method, path, admission.admitting_anyone(page)) for method, path, page in pages),
         *(("POST", path, admission.admitting_anyone(page, Cost.PASSWORD)) for path, page in with_passwords),
     ]
     return [
-        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in (*admitted, *authorization)),
+        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in admitted),
+        routing.Route(AUTHORIZE, page_of(authorization), methods=["GET", "POST"]),
         *(routing.Route(path, answer_static, middleware=_COMPRESSED) for path in STATIC_FILES),
     ]
 

@@ -4,9 +4,9 @@ An answer checks in its own snapshot whether the sums are current. Where they ar
 Requests at the same time, and services that may not write, are answered from the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import LiteralString, TypeVar
 
 from psycopg import errors, sql
 
@@ -18,7 +18,7 @@ from seller_platform.warehouse.sums.costs import APPLY, APPLY_WRITTEN, CHANGED, 
 from seller_platform.warehouse.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
 from seller_platform.warehouse.sums.statistics import KINDS
 
-Answer_co = TypeVar("Answer_co", covariant=True)
+Answer = TypeVar("Answer")
 
 WITHOUT_SUMS = "kept AS MATERIALIZED (SELECT true AS is_current)"
 """The same item of WITH for a statement that uses no sums."""
@@ -49,44 +49,34 @@ WHERE NOT EXISTS (
 _HAS_COSTS = "SELECT FROM service.cost_versions WHERE account = %(account)s"
 
 
-def kept(dataset: Dataset) -> sql.Composed:
-    """Return the item of WITH whose `kept.is_current` says whether all counts are current."""
-    return sql.SQL(_KEPT).format(is_current=sql.SQL(IS_CURRENT), datasets=sql.Literal(dataset.name), costs=sql.SQL(""))
+def kept(*datasets: str, costs: LiteralString = "") -> sql.Composed:
+    """Return the item of WITH whose `kept.is_current` says whether all counts or sums are current."""
+    names = sql.SQL(", ").join(map(sql.Literal, datasets))
+    return sql.SQL(_KEPT).format(is_current=sql.SQL(IS_CURRENT), datasets=names, costs=sql.SQL(costs))
 
 
 def kept_sums() -> sql.Composed:
-    """Return the items of WITH whose `kept.is_current` says whether all sums of statistics are current."""
-    items = sql.SQL(_KEPT).format(
-        is_current=sql.SQL(IS_CURRENT),
-        datasets=sql.SQL(", ").join(map(sql.Literal, KINDS)),
-        costs=sql.SQL(f" AND {IS_APPLIED}"),
-    )
-    return sql.SQL(CHANGED) + sql.SQL(",\n") + items
-
-
-class AnswerQuery(Protocol[Answer_co]):
-    """Queries the stored sums or the rows.
-
-    Returns:
-        The answer; None where the sums were queried and those of an account are not current.
-    """
-
-    async def __call__(self, *, is_kept: bool) -> Answer_co | None: ...
+    """Return these items of WITH for all sums of statistics."""
+    return sql.SQL(CHANGED) + sql.SQL(",\n") + kept(*KINDS, costs=f" AND {IS_APPLIED}")
 
 
 async def answer_from_sums(
-    connection: Connection, datasets: Sequence[Dataset], selected: SelectedAccounts, query: AnswerQuery[Answer_co]
-) -> Answer_co:
+    connection: Connection,
+    datasets: Sequence[Dataset],
+    selected: SelectedAccounts,
+    query: Callable[[bool], Awaitable[Answer | None]],
+) -> Answer:
     """Return an answer from the stored counts or sums of datasets, or else from their rows.
 
     Args:
         datasets: One, or all of which statistics are made.
+        query: Queries the stored sums, or the rows; None where the sums of an account are not current.
     """
-    answer = await query(is_kept=True)
+    answer = await query(True)
     if answer is None and await _bring_up_to_date(connection, datasets, selected):
-        answer = await query(is_kept=True)
+        answer = await query(True)
     if answer is None:
-        answer = await query(is_kept=False)
+        answer = await query(False)
     assert answer is not None
     return answer
 

@@ -57,6 +57,11 @@ class ListRequest:
     own_days: Mapping[str, date | None] = field(default_factory=dict)
     as_of: str | None = None
 
+    @property
+    def rows_of_page(self) -> Mapping[str, int]:
+        """The parameters `offset` and `limit` of a statement."""
+        return {"offset": min((self.page - 1) * self.per_page, LARGEST_INTEGER - self.per_page), "limit": self.per_page}
+
 
 @dataclass(frozen=True)
 class RowPage:
@@ -328,11 +333,10 @@ async def read_page(connection: Connection, selected: SelectedAccounts, query: P
     values = {
         **query.values(selected),
         "part": list_request.part,
-        "offset": min((list_request.page - 1) * list_request.per_page, LARGEST_INTEGER - list_request.per_page),
-        "limit": list_request.per_page,
+        **list_request.rows_of_page,
     }
 
-    async def read(*, is_kept: bool, later: list[int] | None = None) -> tuple[RowPage, ListState] | None:
+    async def read(is_kept: bool, later: list[int] | None = None) -> tuple[RowPage, ListState] | None:
         form = _PageForm(
             dataset,
             is_part=list_request.part is not None,
@@ -356,7 +360,7 @@ async def read_page(connection: Connection, selected: SelectedAccounts, query: P
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         datasets = [dataset.name, *(need.dataset.name for need in source.needs)] if source else [dataset.name]
         later = await (await connection.execute(LATER_LOADS, {**values, "datasets": datasets})).fetchone()
-        pinned = await read(is_kept=False, later=later[0] if later else [])
+        pinned = await read(False, later[0] if later else [])
     assert pinned is not None
     return pinned
 
@@ -485,7 +489,7 @@ def _page_statement(
     if form.is_merged:
         source = sql.SQL(_OF_MERGED_PARTS).format(table=table, **_merging(dataset))
     return sql.SQL(_PAGE).format(
-        kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
+        kept=kept(dataset.name) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset, form),
         state=state_items(dataset),
         days=days,
@@ -544,21 +548,23 @@ def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, obj
 
 
 def _chosen(dataset: Dataset, form: _PageForm | None = None) -> sql.Composable:
-    if dataset.is_dated:
-        first_day, last_day = sql.SQL("requested.first_day"), sql.SQL("requested.last_day")
-        return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
-    newest = newest_day(dataset)
-    if form is not None and form.leaves_out:
-        newest = sql.SQL(_NEWEST_DAY).format(
-            table=form.table_of(dataset), dataset=sql.Literal(dataset.name), is_left_out=sql.SQL("id = ANY (%(later)s)")
-        )
-    return sql.SQL(_CHOSEN).format(first_day=newest, last_day=newest)
+    first_day: sql.Composable = sql.SQL("requested.first_day")
+    last_day: sql.Composable = sql.SQL("requested.last_day")
+    if not dataset.is_dated:
+        first_day = last_day = newest_day(dataset, form.table_of(dataset) if form and form.leaves_out else None)
+    return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
 
 
-def newest_day(dataset: Dataset) -> sql.Composable:
-    """Return the day of the newest snapshot of `requested.account`, which may be empty."""
+def newest_day(dataset: Dataset, earlier: sql.Composable | None = None) -> sql.Composable:
+    """Return the day of the newest snapshot of `requested.account`, which may be empty.
+
+    Args:
+        earlier: The rows without the loads of the parameter `later`; by default all that are stored.
+    """
     return sql.SQL(_NEWEST_DAY).format(
-        table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name), is_left_out=sql.SQL("false")
+        table=earlier or sql.Identifier(SELLER, dataset.name),
+        dataset=sql.Literal(dataset.name),
+        is_left_out=sql.SQL("false" if earlier is None else "id = ANY (%(later)s)"),
     )
 
 

@@ -163,43 +163,30 @@ class SignedInAuthorization:
         return self.authorization.refuse("access_denied", "the user denied the request")
 
 
-async def show_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
-    """Answer GET /oauth/authorize."""
+async def answer_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
+    """Answer GET and POST /oauth/authorize."""
+    form = await read_form(request, most_fields=MOST_FIELDS) if request.method == "POST" else None
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, options, request, {})
+        signed_in = await _sign_in(connection, options, request, form or {})
         if isinstance(signed_in, Response):
             return signed_in
+        if form is not None and not signed_in.request.session.owns(form.get("csrf_token", "")):
+            raise ForeignFormError
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
         # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
         if signed_in.authorization.problem is not None:
             return signed_in.authorization.refuse(*signed_in.authorization.problem)
-        accounts = await accounts_of(connection, signed_in.request.user)
-        return await signed_in.ask(offered_choices(signed_in.authorization.scopes, accounts), accounts)
-
-
-async def submit_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
-    """Answer POST /oauth/authorize."""
-    form = await read_form(request, most_fields=MOST_FIELDS)
-    async with store.connection() as connection:
-        signed_in = await _sign_in(connection, options, request, form)
-        if isinstance(signed_in, Response):
-            return signed_in
-        if not signed_in.request.session.owns(form.get("csrf_token", "")):
-            raise ForeignFormError
-        if signed_in.authorization.problem is not None:
-            return signed_in.authorization.refuse(*signed_in.authorization.problem)
-        match form.get("decision"):
-            case "approve":
-                accounts = await accounts_of(connection, signed_in.request.user)
-                choices = read_choices(form, signed_in.authorization.scopes, accounts)
-                problem = choices.problem(accounts)
-                if problem is not None:
-                    return await signed_in.ask(choices, accounts, problem)
-                return await signed_in.approve(choices)
-            case "deny":
-                return await signed_in.deny()
-            case _:
-                raise ApiError("Choose either to approve or to deny.")
+        decision = "" if form is None else form.get("decision")
+        if decision == "deny":
+            return await signed_in.deny()
+        if decision not in ("", "approve"):
+            raise ApiError("Choose either to approve or to deny.")
+        accounts, requested = await accounts_of(connection, signed_in.request.user), signed_in.authorization.scopes
+        if form is None:
+            return await signed_in.ask(offered_choices(requested, accounts), accounts)
+        choices = read_choices(form, requested, accounts)
+        problem = choices.problem(accounts)
+        return await (signed_in.approve(choices) if problem is None else signed_in.ask(choices, accounts, problem))
 
 
 def with_document(admission: Admission, store: Store, documents: ClientDocuments, page: Page) -> Page:

@@ -5,7 +5,6 @@
 - `query`: runs the query
 - `sums`: sales, costs and fees summed
 - `products`: the names of products
-- `rates`: exchange rates
 - `months`: sums of days by month, stored
 - `stored`: the rows that a replica's upstream computed
 - `spans`: the days summed and those compared with

@@ -144,18 +144,9 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 if stored is not None:
                     return page_answer(request, SALES_BY_DATE, stored, list_request, {})
             known = await read_spans(connection, selected, grouping, days, now)
-            target = currency or next((account.currency_code or "" for account in selected.accounts), "")
-            statistics = await read_statistics(
-                connection,
-                selected,
-                grouping,
-                known,
-                target=target,
-                page=list_request.page,
-                per_page=list_request.per_page,
-            )
-        require_rates(selected, currency, statistics.missing_rates)
-        return page_answer(request, SALES_BY_DATE, statistics.page, list_request, computed_headers(selected))
+            page, missing_rates = await read_statistics(connection, selected, grouping, known, list_request)
+        require_rates(selected, currency, missing_rates)
+        return page_answer(request, SALES_BY_DATE, page, list_request, computed_headers(selected))
 
     return Route(_OPERATION, answer)
 

@@ -6,9 +6,9 @@ and the answered figure is rounded once, to the cent.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -16,15 +16,13 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
-from seller_platform.service.lists.page_queries import RowPage, newest_day
+from seller_platform.service.lists.page_queries import EXACT_RATE, ListRequest, RowPage, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months, store_statement
 from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import named_products
-from seller_platform.service.statistics.rates import RATES
 from seller_platform.service.statistics.spans import ReadSpans
 from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
 
@@ -50,18 +48,39 @@ chosen AS MATERIALIZED (
 )"""
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """A page of statistics.
-
-    Attributes:
-        page: Its rows, and the total of the list.
-        missing_rates: The currency of which an exchange rate is missing, with the first such day; then the rows must
-            not be used.
-    """
-
-    page: RowPage
-    missing_rates: Mapping[str | None, date]
+# `rates`: the factor from a currency that occurs to the target, on each day of the months asked for.
+_RATES: LiteralString = """,
+converted_currencies AS MATERIALIZED (
+    SELECT array_agg(currency) AS currencies
+    FROM (
+        SELECT currency FROM chosen
+        UNION
+        SELECT sums.currency
+        FROM {day_sums} AS sums
+        WHERE sums.account = ANY(%(accounts)s)
+          AND sums.local_day BETWEEN %(months_from)s::date AND %(months_until)s::date
+    ) AS used
+    WHERE currency NOT IN ('', %(target)s::text)
+),
+per_euro AS MATERIALIZED (
+    SELECT day, currency, per_euro
+    FROM service.exchange_rates
+    WHERE (SELECT currencies FROM converted_currencies) IS NOT NULL
+      AND day BETWEEN %(months_from)s::date AND %(months_until)s::date AND currency <> 'EUR'
+      AND (currency = ANY((SELECT currencies FROM converted_currencies)::text[]) OR currency = %(target)s::text)
+    UNION ALL
+    SELECT DISTINCT day, 'EUR', 1
+    FROM service.exchange_rates
+    WHERE ('EUR' = ANY((SELECT currencies FROM converted_currencies)::text[])
+           OR %(target)s::text = 'EUR' AND (SELECT currencies FROM converted_currencies) IS NOT NULL)
+      AND day BETWEEN %(months_from)s::date AND %(months_until)s::date
+),
+rates AS MATERIALIZED (
+    SELECT own.day, own.currency, {rate} AS rate
+    FROM per_euro AS own
+    JOIN per_euro AS other ON other.day = own.day AND other.currency = %(target)s::text
+    WHERE own.currency <> %(target)s::text
+)""".replace("{rate}", EXACT_RATE)
 
 
 async def read_statistics(
@@ -69,29 +88,27 @@ async def read_statistics(
     selected: SelectedAccounts,
     grouping: Grouping,
     known: ReadSpans,
-    *,
-    target: str,
-    page: int,
-    per_page: int,
-) -> Statistics:
+    list_request: ListRequest,
+) -> tuple[RowPage, Mapping[str | None, date]]:
     """Return a page of statistics; total and rows are of one moment.
+
+    Where an exchange rate is missing, the rows must not be used: its currency is returned with the first such day.
 
     Args:
         known: The days of each selected account; costs and fees that were not read are null.
-        target: The currency of all amounts.
-        page: Counted from 1; a page past the last is empty.
+        list_request: Its currency, or that of the first account, is the currency of all amounts.
     """
+    own_currency = next((account.currency_code or "" for account in selected.accounts), "")
     values = {
-        **statistics_values(selected, known.spans, target),
+        **statistics_values(selected, known.spans, list_request.currency or own_currency),
         "knows_costs": known.knows_costs,
         "knows_fees": known.knows_fees,
-        "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
-        "limit": per_page,
+        **list_request.rows_of_page,
     }
 
     async def read(
-        *, is_kept: bool, names_unnamed: bool = False, uses_months: bool = True, may_store: bool = True
-    ) -> Statistics | None:
+        is_kept: bool, *, names_unnamed: bool = False, uses_months: bool = True, may_store: bool = True
+    ) -> tuple[RowPage, Mapping[str | None, date]] | None:
         uses_months = uses_months and is_kept and grouping.dimension is not None
         plan = Plan(grouping, len(selected.accounts) == 1, is_kept, names_unnamed, uses_months)
         async with connection.transaction():
@@ -103,11 +120,11 @@ async def read_statistics(
             is_stored = may_store and await store_months(
                 connection, selected.keys, statement, values, settings=_SETTINGS
             )
-            return await read(is_kept=True, uses_months=is_stored, may_store=False)
+            return await read(True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
-            return await read(is_kept=is_kept, names_unnamed=True, uses_months=uses_months)
+            return await read(is_kept, names_unnamed=True, uses_months=uses_months)
         missing_rates = {missing[0]: date.fromisoformat(missing[1])} if missing else {}
-        return Statistics(RowPage((rows or "").encode(), total), missing_rates) if is_current else None
+        return (RowPage((rows or "").encode(), total), missing_rates) if is_current else None
 
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
 
@@ -126,4 +143,4 @@ def _beginning(plan: Plan) -> sql.Composed:
         shelf_day=newest_day(WAREHOUSE_STOCK),
     )
     from_rows = sql.SQL("") if plan.is_kept else sums_from_rows()
-    return sql.Composed((chosen, from_rows, sql.SQL(RATES).format(**plan.tables)))
+    return sql.Composed((chosen, from_rows, sql.SQL(_RATES).format(**plan.tables)))

@@ -260,12 +260,7 @@ lacking AS (
     ) AS missing_rate, {has_unnamed} AS has_unnamed, {lacks_months} AS lacks_months
 )"""
 
-_COMBINED: LiteralString = """,
-grouped AS (
-    SELECT *, NULL::numeric AS units_before, NULL::numeric AS sales_before, NULL::numeric AS profit_before
-    FROM summed
-)"""
-
+# Products by period are compared with nothing: no days before are summed.
 _PRODUCTS: LiteralString = """,
 grouped AS MATERIALIZED (
     SELECT requested.*, before.units AS units_before, before.sales AS sales_before,
@@ -319,9 +314,9 @@ def sums(plan: Plan) -> sql.Composable:
     if plan.grouping.dimension is None:
         return _formatted(_SUMMED + _DATES, plan)
     if plan.grouping.has_days:
-        return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _SUMMED + _COMBINED, plan)
+        return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _SUMMED + _PRODUCTS, plan)
     if plan.grouping.is_combined:
-        return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + _COMBINED, plan)
+        return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + _PRODUCTS, plan)
     return _formatted(_OF_MONTHS + _LISTED_BY_MONTHS + _PAGE_PRODUCTS + _SUMMED + _PRODUCTS, plan)
 
 

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window
-from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.access import SelectedAccounts, Selector, ServedAccount
+from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.statistics.plan import ComparedDays, Grouping
 from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.spans import ReadSpans
@@ -134,16 +135,10 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
 
     async def ask() -> bytes:
         async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
-            answer = await read_statistics(
-                connection,
-                SelectedAccounts((served,)),
-                grouping,
-                ReadSpans([ComparedDays(month.start, month.last_day)], knows_costs=True, knows_fees=True),
-                target=served.currency_code or "",
-                page=1,
-                per_page=2_000,
-            )
-            return answer.page.rows
+            known = ReadSpans([ComparedDays(month.start, month.last_day)], knows_costs=True, knows_fees=True)
+            asked = ListRequest(Selector(), None, None, None, None, page=1, per_page=2_000)
+            page, _ = await read_statistics(connection, SelectedAccounts((served,)), grouping, known, asked)
+            return page.rows
 
     rows: list[dict[str, Any]] = json.loads(b"[" + asyncio.run(ask()) + b"]", parse_float=Decimal)
     return rows
