@@ -5,6 +5,7 @@ The table is append-only: PostgreSQL refuses changes of its rows, and deletes th
 
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 
 import sqlalchemy as sa
 from psycopg import errors
@@ -28,13 +29,22 @@ VALUES (%s, %s, %s, %s, %s, %s)
 """
 
 
+class NamedClient(Protocol):
+    """An application that an event names."""
+
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
 async def record_event(
     connection: Connection,
     kind: EventKind,
     *,
     request: Request,
     user_id: int | None = None,
-    client_id: str | None = None,
+    application: NamedClient | None = None,
     details: Mapping[str, object] | None = None,
 ) -> None:
     """Record an event of a request, in the transaction of the connection.
@@ -43,12 +53,14 @@ async def record_event(
 
     Args:
         user_id: The user whose account it concerns; None if unknown.
-        client_id: The application it concerns.
+        application: The application it concerns, whose name is one of the details.
         details: Facts for people, such as the e-mail address of a failed login. They must hold no secret.
     """
     notes = notes_of(request.scope)
     address = request.client.host if request.client else None
-    values = (kind.value, user_id, client_id, address, notes.request_id, Jsonb(details or {}))
+    client_id = application.client_id if application else None
+    named = {"application": application.name} if application else {}
+    values = (kind.value, user_id, client_id, address, notes.request_id, Jsonb({**named, **(details or {})}))
     try:
         async with connection.transaction():
             await connection.execute(_RECORD, values)

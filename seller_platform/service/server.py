@@ -115,7 +115,7 @@ def run_report_worker(
 ) -> None:
     """Write reports until SIGINT or SIGTERM, with a log on standard error."""
     logging.config.dictConfig(log_configuration(log_format, _LEVELS))
-    run_worker(database_url, limits=limits, on_ready=lambda: _LOG.info("writing reports"))
+    run_worker(database_url, limits)
 
 
 def configuration(

@@ -16,11 +16,10 @@ from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
     account_keys_named,
     add_user,
-    close_user,
     grant_accounts,
-    reopen_user,
     revoke_accounts,
     set_password,
+    set_status,
     users_of,
 )
 from seller_platform.settings import read_settings
@@ -142,7 +141,7 @@ def user_revoke(*, email: str, accounts: tuple[str, ...], database: Database, ou
 @result_options(UserState)
 def user_close(*, email: str, database: Database, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
-    close_user(database, email)
+    set_status(database, email, "closed")
     text = f"{email} is closed: all sessions and approved access have ended."
     say(output, text, UserState(email=email, state="closed"))
 
@@ -152,7 +151,7 @@ def user_close(*, email: str, database: Database, output: Output) -> None:
 @result_options(UserState)
 def user_reopen(*, email: str, database: Database, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
-    reopen_user(database, email)
+    set_status(database, email, "active")
     say(output, f"{email} may log in again.", UserState(email=email, state="active"))
 
 

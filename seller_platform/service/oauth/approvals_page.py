@@ -101,10 +101,9 @@ async def show_end(request: SignedInRequest) -> Response:
 async def end_application(request: SignedInRequest) -> Response:
     """Answer POST /admin/applications/{client_id}/end."""
     application = await _approved_application(request)
-    client_id = application.client_id
     async with request.connection.transaction():
-        await request.connection.execute(_REVOKE, (request.user.id, client_id))
-        await request.record(EventKind.CONSENT_ENDED, client_id=client_id, application=application.name)
+        await request.connection.execute(_REVOKE, (request.user.id, application.client_id))
+        await request.record(EventKind.CONSENT_ENDED, application)
     return redirect(f"{APPROVALS}?notice=ended")
 
 

@@ -148,8 +148,7 @@ class SignedInAuthorization:
             )
             await self.request.record(
                 EventKind.CONSENT_GIVEN,
-                client_id=application.client_id,
-                application=application.name,
+                application,
                 scopes=scopes,
                 **({"resource": self.authorization.resource} if self.authorization.resource else {}),
                 accounts="all" if accounts is None else list(accounts),
@@ -158,8 +157,7 @@ class SignedInAuthorization:
 
     async def deny(self) -> Response:
         """Tell the application that the user denied the request."""
-        client = self.authorization.application
-        await self.request.record(EventKind.CONSENT_DENIED, client_id=client.client_id, application=client.name)
+        await self.request.record(EventKind.CONSENT_DENIED, self.authorization.application)
         return self.authorization.refuse("access_denied", "the user denied the request")
 
 

@@ -84,8 +84,7 @@ async def create_client(request: SignedInRequest) -> Response:
     async with request.connection.transaction():
         if not await store_application(request.connection, application):
             return redirect(f"{DEVELOPERS}?notice=repeated")
-        kind, uris = EventKind.APPLICATION_REGISTERED, list(redirect_uris)
-        await request.record(kind, client_id=client_id, application=name, redirect_uris=uris)
+        await request.record(EventKind.APPLICATION_REGISTERED, application, redirect_uris=list(redirect_uris))
     return _created(request, application, f"{name} is registered", secret)
 
 
@@ -102,9 +101,8 @@ async def create_secret(request: SignedInRequest) -> Response:
         is_shown = request.form.get("replaced") == _secret_version(application) != ""
         if not is_shown or not await replace_secret(request.connection, application, secret):
             return redirect(f"{DEVELOPERS}?notice=repeated")
-        kind, client_id, name = EventKind.SECRET_CREATED, application.client_id, application.name
-        await request.record(kind, client_id=client_id, application=name)
-    return _created(request, application, f"{name} has a new secret", secret)
+        await request.record(EventKind.SECRET_CREATED, application)
+    return _created(request, application, f"{application.name} has a new secret", secret)
 
 
 async def show_deletion(request: SignedInRequest) -> Response:
@@ -117,8 +115,7 @@ async def delete_client(request: SignedInRequest) -> Response:
     application = await _own_application(request)
     async with request.connection.transaction():
         await delete_application(request.connection, application.client_id, owner_id=request.user.id)
-        kind, client_id = EventKind.APPLICATION_DELETED, application.client_id
-        await request.record(kind, client_id=client_id, application=application.name)
+        await request.record(EventKind.APPLICATION_DELETED, application)
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 

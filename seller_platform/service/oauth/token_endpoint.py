@@ -52,7 +52,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
-        record = partial(_record, connection, request, application)
+        record = partial(record_event, connection, request=request, application=application)
         resource = _resource_of(request, form)
         grant_type = form.get("grant_type", "")
         if grant_type not in _GRANTS:
@@ -67,7 +67,9 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                         connection, application, code, redirect_uri, verifier or None, resource=resource
                     )
                     if isinstance(issued, IssuedTokens):
-                        await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, scopes=list(issued.scopes))
+                        await record(
+                            EventKind.GRANT_ISSUED, user_id=issued.user_id, details={"scopes": list(issued.scopes)}
+                        )
                     problem = (
                         "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
                         "belong to it"
@@ -100,7 +102,8 @@ async def revoke_token(store: Store, request: Request) -> Response:
         async with connection.transaction():
             user_id = await revoke(connection, application, token)
             if user_id is not None:
-                await _record(connection, request, application, EventKind.GRANT_REVOKED, user_id=user_id)
+                kind = EventKind.GRANT_REVOKED
+                await record_event(connection, kind, request=request, user_id=user_id, application=application)
     return token_answer(Revoked())
 
 
@@ -119,19 +122,6 @@ def _refusal(refused: RefusedUse, problem: str, base: str) -> TokenEndpointError
         )
         return TokenEndpointError("invalid_target", problem)
     return TokenEndpointError("invalid_grant", problem)
-
-
-async def _record(
-    connection: Connection,
-    request: Request,
-    application: Application,
-    kind: EventKind,
-    *,
-    user_id: int | None,
-    **facts: object,
-) -> None:
-    details, client_id = {"application": application.name, **facts}, application.client_id
-    await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request, details=details)
 
 
 async def _read_token_form(request: Request) -> dict[str, str]:
@@ -160,8 +150,8 @@ async def _authenticate_application(connection: Connection, request: Request, fo
             # Client ids are public, so that anyone can send wrong secrets; they must not fill the table of events.
             lately = await connection.execute(_REFUSED_LATELY, (EventKind.SECRET_REFUSED.value, client_id))
             if await lately.fetchone() is None:
-                owner_id = application.owner_id
-                await _record(connection, request, application, EventKind.SECRET_REFUSED, user_id=owner_id)
+                kind, owner_id = EventKind.SECRET_REFUSED, application.owner_id
+                await record_event(connection, kind, request=request, user_id=owner_id, application=application)
         raise TokenEndpointError("invalid_client", "client_id or client_secret is wrong or missing", status=401)
     return application
 

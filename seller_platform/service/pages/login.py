@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -31,7 +32,7 @@ from seller_platform.service.pages.sessions import (
     user_of,
 )
 from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, Attempt, begin_attempt, forgive
-from seller_platform.service.pool import Connection, Store, fetch_record
+from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import verify_password
 
@@ -51,15 +52,6 @@ _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
 )
-
-
-@dataclass(frozen=True)
-class StoredUser:
-    """The fields of a user that the login needs."""
-
-    id: int
-    password_hash: str
-    status: str
 
 
 @dataclass(frozen=True)
@@ -97,21 +89,19 @@ class Login:
         """Answer POST /login."""
         session, form = session_of(request), await read_form(request)
         email, destination = form.get("email", "").strip(), _local(form.get("next", ""))
+        again = partial(self._form, request, session, destination, email=email)
         if session is None or not session.owns(form.get("csrf_token", "")):
-            return self._form(request, session, destination, problem=_STALE, email=email, status=403)
+            return again(problem=_STALE, status=403)
         try:
-            user = await verified_user(self._store.connection, request, email, form.get("password", ""))
+            user_id = await verified_user(self._store.connection, request, email, form.get("password", ""))
         except TooManyAttemptsError as error:
             notes_of(request.scope).login = LoginOutcome.THROTTLED
-            problem, status, headers = error.message, error.status, error.headers
-            return self._form(
-                request, session, destination, problem=problem, email=email, status=status, headers=headers
-            )
-        if user is None:
+            return again(problem=error.message, status=error.status, headers=error.headers)
+        if user_id is None:
             notes_of(request.scope).login = LoginOutcome.REFUSED
-            return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
+            return again(problem=_WRONG, status=401)
         async with self._store.connection() as connection:
-            return await self._log_in(connection, request, session, user.id, destination)
+            return await self._log_in(connection, request, session, user_id, destination)
 
     async def leave(self, request: Request) -> Response:
         """Answer POST /logout."""
@@ -180,8 +170,8 @@ def login_for(destination: str) -> str:
 
 async def verified_user(
     connect: Callable[[], AbstractAsyncContextManager[Connection]], request: Request, email: str, password: str
-) -> StoredUser | None:
-    """Return the user of an e-mail address if the password is right, or None; a failure counts.
+) -> int | None:
+    """Return the user of an e-mail address if the password is right, by number, or None; a failure counts.
 
     Args:
         connect: Lends a connection; none is needed while the password is verified.
@@ -191,24 +181,25 @@ async def verified_user(
     """
     address = request.client.host if request.client else "unknown"
     async with connect() as connection:
-        user = await fetch_record(connection, StoredUser, _FIND_USER, (email,))
+        user = await (await connection.execute(_FIND_USER, (email,))).fetchone()
+        user_id: int | None = None
+        user_id, password_hash, status = user or (None, None, None)
         # Counted by the user's number, because several spellings of an address find the same user.
-        subject = str(user.id) if user else hash_of(email.lower()).hex()
-        attempt = await begin_attempt(connection, subject, address)
-    matches = await asyncio.to_thread(verify_password, user.password_hash if user else None, password)
+        attempt = await begin_attempt(connection, str(user_id or hash_of(email.lower()).hex()), address)
+    matches = await asyncio.to_thread(verify_password, password_hash, password)
     async with connect() as connection:
-        if user is None or not matches or user.status != "active":
-            await _record_failure(connection, request, email, user, attempt)
+        if not matches or status != "active":
+            await _record_failure(connection, request, email, user_id, attempt)
             return None
         await forgive(connection, attempt)
-    return user
+    return user_id
 
 
 async def _record_failure(
-    connection: Connection, request: Request, email: str, user: StoredUser | None, attempt: Attempt
+    connection: Connection, request: Request, email: str, user_id: int | None, attempt: Attempt
 ) -> None:
     """Record a failed login, and the lock that begins with it."""
-    user_id, details = user.id if user else None, {"email": email[:_LONGEST_EMAIL]}
+    details = {"email": email[:_LONGEST_EMAIL]}
     await record_event(connection, EventKind.LOGIN_FAILED, request=request, user_id=user_id, details=details)
     if attempt.failures_of_account == MOST_OF_A_USER:
         details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for 15 minutes"}

@@ -15,7 +15,7 @@ from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import Page, redirect, render
 from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
 from seller_platform.service.pool import Connection, Store
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind, NamedClient, record_event
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class SignedInRequest:
         shared = {"user": self.user, "csrf_token": self.session.csrf_token}
         return render(template, {**values, **shared}, status=status, form_target=form_target)
 
-    async def record(self, kind: EventKind, *, client_id: str | None = None, **details: object) -> None:
+    async def record(self, kind: EventKind, application: NamedClient | None = None, **details: object) -> None:
         """Record a security event of the user."""
         await record_event(
-            self.connection, kind, request=self.http, user_id=self.user.id, client_id=client_id, details=details
+            self.connection, kind, request=self.http, user_id=self.user.id, application=application, details=details
         )
 
 

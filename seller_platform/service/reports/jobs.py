@@ -157,11 +157,6 @@ async def request_report(
     return int(row[0])
 
 
-async def stored_bytes(connection: Connection, user_id: int) -> int:
-    """Return the bytes that the reports of a user take."""
-    return (await _stored(connection, user_id, kept_days=0))[1]
-
-
 async def find_report(
     connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int, *, kept_days: int
 ) -> ReportRequestJob:
@@ -263,7 +258,7 @@ async def fail_report(store: Store, report_id: int, problem: str) -> None:
 
 
 async def _require_room(connection: Connection, caller: Caller, limits: ReportLimits) -> None:
-    open_reports, size, seconds = await _stored(connection, caller.id, kept_days=limits.kept_days)
+    open_reports, size, seconds = await stored_reports(connection, caller.id, kept_days=limits.kept_days)
     if open_reports >= limits.open_reports:
         raise NotAdmittedError(
             f"you have {count_of(open_reports, 'open report')}, as many as one user may have; wait until one is "
@@ -280,7 +275,7 @@ async def _require_room(connection: Connection, caller: Caller, limits: ReportLi
         )
 
 
-async def _stored(connection: Connection, user_id: int, *, kept_days: int) -> tuple[int, int, int]:
+async def stored_reports(connection: Connection, user_id: int, *, kept_days: int = 0) -> tuple[int, int, int]:
     """Return how many reports of a user are open, their bytes, and the seconds until the oldest is deleted."""
     values = {"user": user_id, "kept": timedelta(days=kept_days) + KEPT_LONGER}
     row = await (await connection.execute(_STORED, values)).fetchone()

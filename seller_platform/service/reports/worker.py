@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -84,17 +84,14 @@ class WorkerThread:
             self._loop.close()
 
 
-def run_worker(
-    database_url: str, *, limits: ReportLimits = STANDARD.reports, on_ready: Callable[[], None] | None = None
-) -> None:
+def run_worker(database_url: str, limits: ReportLimits) -> None:
     """Work until SIGINT or SIGTERM."""
 
     async def run() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        if on_ready is not None:
-            on_ready()
+        _LOG.info("writing reports")
         await work(database_url, stop, Pace(), limits)
 
     asyncio.run(run())

@@ -25,7 +25,7 @@ from seller_platform.service.reports.jobs import (
     hold_report,
     note_progress,
     store_chunk,
-    stored_bytes,
+    stored_reports,
 )
 
 DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
@@ -86,7 +86,8 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob, mo
     has_several = len(selected.currencies) > 1 and keeps_own_currency(dataset)
     chosen = replace(chosen_rows(job.selector, job.value), with_currency=has_several)
     position, written, size, noted = 0, 0, 0, time.monotonic()
-    room = most_bytes - await stored_bytes(connection, owner.id)
+    _, size_of_others, _ = await stored_reports(connection, owner.id)
+    room = most_bytes - size_of_others
     expected = await count_rows(connection, dataset, selected, chosen)
     async with open_rows(connection, dataset, selected, chosen) as cursor:
         while rows := await cursor.fetchmany(_FETCHED_ROWS):

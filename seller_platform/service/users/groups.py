@@ -18,7 +18,6 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
     """Create or replace a group of a user's accounts.
 
     Raises:
-        RequestError: No user has that e-mail address.
         RequestError: The title cannot be used.
         RequestError: The user may not read one of the accounts; nothing was changed.
     """
@@ -42,11 +41,7 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
 
 
 def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the keys of the accounts in each of a user's groups, by title.
-
-    Raises:
-        RequestError: No user has that e-mail address.
-    """
+    """Return the keys of the accounts in each of a user's groups, by title."""
     group, account = ACCOUNT_GROUPS.c, ACCOUNT_GROUP_MEMBERS.c.account
     members = select(func.array_agg(aggregate_order_by(account, account)))
     statement = select(group.title, members.where(ACCOUNT_GROUP_MEMBERS.c.group_id == group.id).scalar_subquery())
@@ -59,7 +54,6 @@ def remove_group(database: Database, email: str, title: str) -> None:
     """Delete a group; its accounts stay the user's.
 
     Raises:
-        RequestError: No user has that e-mail address.
         RequestError: The user has no group of that title.
     """
     with database.begin() as connection:

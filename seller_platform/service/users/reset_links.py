@@ -28,11 +28,7 @@ DELETE FROM service.sessions WHERE user_id = %(user_id)s AND session_hash <> %(k
 
 
 def create_reset_link(database: Database, email: str, valid_for: timedelta) -> str:
-    """Store a link for a user's new password, and return its token; former links stay valid.
-
-    Raises:
-        RequestError: No user has that e-mail address.
-    """
+    """Store a link for a user's new password, and return its token; former links stay valid."""
     token = secrets.token_urlsafe(32)
     with database.begin() as connection:
         user_id = user_id_of(connection, email)

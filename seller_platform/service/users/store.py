@@ -1,7 +1,11 @@
-"""Users of the service and the accounts they may read, which the operator manages."""
+"""Users of the service and the accounts they may read, which the operator manages.
+
+Functions that take an e-mail address raise a `RequestError` where no user has it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
@@ -106,7 +110,6 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """Let a user read accounts, beside those they may read already.
 
     Raises:
-        RequestError: No user has that e-mail address.
         UnknownAccountError: One of the accounts does not exist; nothing was granted.
     """
     with database.begin() as connection:
@@ -153,7 +156,6 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
     From then on, no token of the user reads these accounts.
 
     Raises:
-        RequestError: No user has that e-mail address.
         RequestError: The user may not read one of the accounts; nothing was changed.
     """
     with database.begin() as connection:
@@ -173,7 +175,6 @@ def set_password(database: Database, email: str, password: str) -> None:
     """Change a user's password and end their browser sessions, but no consent.
 
     Raises:
-        RequestError: No user has that e-mail address.
         InvalidPasswordError: The password cannot be used.
     """
     with database.begin() as connection:
@@ -186,26 +187,20 @@ def set_password(database: Database, email: str, password: str) -> None:
         record_operator_event(connection, EventKind.PASSWORD_CHANGED, user_id=user_id)
 
 
-def close_user(database: Database, email: str) -> None:
-    """Close a user: end every session, and revoke every consent with its tokens.
+def set_status(database: Database, email: str, status: Literal["active", "closed"]) -> None:
+    """Close a user, who then cannot log in, or reopen them with the same password and accounts.
 
-    A closed user cannot log in. The applications that they registered stay, because other users may have approved them.
-
-    Raises:
-        RequestError: No user has that e-mail address.
+    Every session ends, and every consent with its tokens. The applications that a user registered stay, because other
+    users may have approved them.
     """
-    _set_status(database, email, "closed")
-
-
-def reopen_user(database: Database, email: str) -> None:
-    """Let a closed user log in again, with the same password and accounts.
-
-    Sessions and consents that were ended stay ended.
-
-    Raises:
-        RequestError: No user has that e-mail address.
-    """
-    _set_status(database, email, "active")
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
+        end_sessions(connection, user_id)
+        active = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
+        connection.execute(update(AUTHORIZATIONS).where(*active).values(revoked_at=func.now()))
+        kind = EventKind.USER_CLOSED if status == "closed" else EventKind.USER_REOPENED
+        record_operator_event(connection, kind, user_id=user_id)
 
 
 def user_id_of(connection: Connection, email: str) -> int:
@@ -244,18 +239,6 @@ def end_sessions(connection: Connection, user_id: int) -> None:
     """End a user's sessions and reset links."""
     for table in (SESSIONS, RESET_LINKS):
         connection.execute(delete(table).where(table.c.user_id == user_id))
-
-
-def _set_status(database: Database, email: str, status: str) -> None:
-    """Set a user's status, end their sessions and revoke their consents."""
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
-        connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
-        end_sessions(connection, user_id)
-        active = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
-        connection.execute(update(AUTHORIZATIONS).where(*active).values(revoked_at=func.now()))
-        kind = EventKind.USER_CLOSED if status == "closed" else EventKind.USER_REOPENED
-        record_operator_event(connection, kind, user_id=user_id)
 
 
 def _check_password(password: str, email: str, name: str) -> None:

@@ -1,5 +1,7 @@
 """Tests the operator's work: users, grants, groups and applications."""
 
+from functools import partial
+
 import pytest
 
 from seller_platform.contract import Account
@@ -8,12 +10,11 @@ from seller_platform.service.users.groups import groups_of, remove_group, set_gr
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.service.users.store import (
     add_user,
-    close_user,
     ensure_user,
     grant_accounts,
-    reopen_user,
     revoke_accounts,
     set_password,
+    set_status,
     users_of,
 )
 from seller_platform.warehouse.postgres.database import Database
@@ -41,7 +42,7 @@ def test_an_invalid_or_unknown_user_is_refused(database: Database) -> None:
     ):
         with pytest.raises(RequestError):
             add_user(database, email, name, password)
-    for act in (close_user, reopen_user, groups_of):
+    for act in (partial(set_status, status="closed"), groups_of):
         with pytest.raises(RequestError, match=r"'nobody@shop\.example'"):
             act(database, "nobody@shop.example")
 
@@ -83,12 +84,12 @@ def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> No
         bearer = {"Authorization": f"Bearer {pair['access_token']}"}
         open_before = browser.get("/admin/developers").status_code, browser.get("/user/me", headers=bearer).status_code
 
-        close_user(service.database, ANN.upper())
+        set_status(service.database, ANN.upper(), "closed")
         read, refreshed = browser.get("/user/me", headers=bearer), service.refresh(browser, pair["refresh_token"])
         shown = browser.get("/admin/developers")
         listed = {user.email: (user.status, user.accounts) for user in users_of(service.database)}
         login = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        reopen_user(service.database, ANN)
+        set_status(service.database, ANN, "active")
         ended = browser.get("/user/me", headers=bearer), browser.get("/admin/developers")
         login_again = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
 
