@@ -60,19 +60,3 @@ def test_a_cause_leaves_out_accounts_zones_requests_and_numbers(one: str, other:
     of_another = failure("failed", other, subject="seller/transactions", account="B2.DE")
 
     assert failure("failed", one).cause == of_another.cause
-
-
-def test_a_cause_has_the_sentence_and_of_some_kinds_asset_and_account() -> None:
-    causes = [
-        failure("failed", "connection 'one' must be authorised again"),
-        failure("failed", "connection 'two' must be authorised again"),
-        failure("held", "no row was read"),
-        failure("held", "no row was read", account="B2.DE"),
-        failure("late", "It was not read."),
-        failure("late", "It was not read.", subject="seller/inventory"),
-        failure("check failed", "mismatch: 3 rows"),
-        failure("check failed", "mismatch: 3 rows", subject="seller/inventory"),
-    ]
-
-    assert len({each.cause for each in causes}) == len(causes)
-    assert failure("late", "It was not read.", account="B2.DE").cause == causes[4].cause

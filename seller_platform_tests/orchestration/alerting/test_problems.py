@@ -2,12 +2,9 @@
 
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
-import dagster as dg
 import pytest
 from sqlalchemy import text
 
@@ -21,32 +18,21 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, keep_comparison
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.alerting import Alerting
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.receiver import Receiver, webhook_receiver
-from seller_platform_tests.support.ticks import tick
 
 KEYS = [f"SELLER{number:02}.MARKET" for number in range(30)]
 ORDERS, TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("orders", "transactions", "inventory"))
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 
 
-@dataclass
-class Shop:
-    """Accounts with slices, the sensor of problems, and its webhook."""
-
-    database: Database
-    receiver: Receiver
-    expected: tuple[Dataset, ...] = ()
-    passed: timedelta = timedelta()
-    cursor: str | None = None
-    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+class Shop(Alerting):
+    """Accounts with slices, and the sensor of problems."""
 
     def fail(self, error: SellerPlatformError, *keys: str, dataset: Dataset = ORDERS, month: Window = MARCH) -> None:
         for key in keys:
@@ -70,36 +56,19 @@ class Shop:
         with self.database.begin() as connection:
             return int(connection.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
 
-    def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
-        """Evaluate the sensor some time after the last tick, and return its skip message."""
-        self.passed += later
-        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed, expected=self.expected)
-        result = tick(definitions, "problems", self.instance, self.cursor)
-        self.cursor = result.cursor
-        return result.skip_message
-
-    def execute(self, statement: str, **values: object) -> None:
-        with self.database.begin() as connection:
-            connection.execute(text(statement), values)
-
 
 @pytest.fixture
-def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    monkeypatch.setenv("SELLER_PLATFORM_DAGSTER_URL", "https://dagster.example/")
-    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "client"))
+def shop(alerting: Alerting) -> Shop:
+    opened = Shop(**vars(alerting) | {"sensor": "problems"})
+    url = "https://api.example"
+    save_connection(opened.database, KnownConnection("default", url, url, "client"))
     account = Account(7, "Möbel Söhne", "DE", "EUR", "Europe/Berlin", "MARKET", "SELLER00")
-    save_accounts(database, "default", [(key, account) for key in KEYS])
-    with webhook_receiver() as receiver:
-        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
-        opened = Shop(database, receiver)
-        opened.execute(
-            "INSERT INTO platform.grants (connection, token_pair, generation, issued_at, expires_at) "
-            "VALUES ('default', '', 1, now(), now())"
-        )
-        yield opened
-        opened.instance.dispose()
+    save_accounts(opened.database, "default", [(key, account) for key in KEYS])
+    opened.execute(
+        "INSERT INTO platform.grants (connection, token_pair, generation, issued_at, expires_at) "
+        "VALUES ('default', '', 1, now(), now())"
+    )
+    return opened
 
 
 def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
@@ -149,6 +118,14 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
     shop.tick()
     assert len(shop.receiver.documents) == 3
 
+    changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
+    shop.fail(changed, KEYS[0])  # another reason is another cause
+    shop.tick()
+    *_, new, resolved = shop.receiver.texts
+    assert str(changed) in new
+    assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
+    assert resolved.splitlines()[-1].startswith("Still open: Failed: seller/orders of")
+
 
 def wait_for(shop: Shop, error: SellerPlatformError | None, *, month: Window = MARCH) -> None:
     """Store that a mart was not built because of the error of an input, or that it was built."""
@@ -182,19 +159,6 @@ def test_a_cause_is_open_while_a_mart_waits_that_was_tried_this_week(shop: Shop)
     assert shop.receiver.texts[1].startswith("Resolved: Failed: seller/orders of Möbel Söhne")
 
 
-def test_a_slice_that_fails_for_another_reason_is_another_cause(shop: Shop) -> None:
-    shop.fail(away(), KEYS[0])
-    shop.tick()
-    changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
-    shop.fail(changed, KEYS[0])
-    shop.tick()
-
-    _, new, resolved = shop.receiver.texts
-    assert str(changed) in new
-    assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
-    assert resolved.splitlines()[-1].startswith("Still open: Failed: seller/orders of")
-
-
 def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -> None:
     notes = {"held": {"reason": "no row was read"}}
     load = shop.load(ORDERS, KEYS[0], MARCH, verdict="held", notes=notes)
@@ -225,55 +189,58 @@ _NAMED = [f"Möbel Söhne, DE, EUR ({key}), 2026-03" for key in KEYS]
 _DAYS = [f"orders of {key}, 2026-03-01..2026-03-31: " for key in KEYS]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "notes", "title", "sentence"),
-    [
-        ("mismatch", {}, "Mismatched", f"{_DAYS[0]}the list announced 12 rows, and 11 were read."),
-        (
-            "match",
-            {"was_settled": True},
-            "Warning: Restated",
-            f"{_DAYS[0]}settled days changed by more than 1 %: rows from 100 to 90.",
-        ),
-        (
-            "match",
-            {"null_keys": {**_CELL, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}},
-            "Keyless",
-            "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they were "
-            "sent.",
-        ),
-        (
-            "match",
-            {"unknown_fields": ["colour"]},
-            "Warning: Undeclared",
-            "The upstream sent fields that are not declared: colour. Their values are kept in the column `extra`.",
-        ),
-        ("match", {"moved": {"before": 3, "after": 4}}, "Warning: Moved", ""),
-        ("match", {"duplicate_keys": 2}, "Warning: Duplicated", ""),
-        ("match", {"replaced_text": _CELL}, "Warning: Replaced", ""),
-        ("match", {"unreadable_values": _CELL}, "Warning: Unreadable", ""),
-        ("match", {"excess_digits": _CELL}, "Warning: Overprecise", ""),
-        ("match", {"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable", ""),
-        ("match", {"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned", ""),
-        ("match", {"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual", ""),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_each_finding_of_a_load_is_reported_until_the_next(
-    shop: Shop, verdict: str, notes: object, title: str, sentence: str
-) -> None:
-    shop.load(ORDERS, KEYS[0], MARCH, verdict=verdict, notes=notes)
-    shop.tick()
-    shop.load(ORDERS, KEYS[0], MARCH)
-    after = shop.tick()
+_KEYLESS = {**_CELL, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
+_FINDINGS: list[tuple[str, object, str, str]] = [
+    ("mismatch", {}, "Mismatched", f"{_DAYS[0]}the list announced 12 rows, and 11 were read."),
+    (
+        "match",
+        {"was_settled": True},
+        "Warning: Restated",
+        f"{_DAYS[1]}settled days changed by more than 1 %: rows from 100 to 90.",
+    ),
+    (
+        "match",
+        {"null_keys": _KEYLESS},
+        "Keyless",
+        "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they were sent.",
+    ),
+    (
+        "match",
+        {"unknown_fields": ["colour"]},
+        "Warning: Undeclared",
+        "The upstream sent fields that are not declared: colour. Their values are kept in the column `extra`.",
+    ),
+    ("match", {"moved": {"before": 3, "after": 4}}, "Warning: Moved", ""),
+    ("match", {"duplicate_keys": 2}, "Warning: Duplicated", ""),
+    ("match", {"replaced_text": _CELL}, "Warning: Replaced", ""),
+    ("match", {"unreadable_values": _CELL}, "Warning: Unreadable", ""),
+    ("match", {"excess_digits": _CELL}, "Warning: Overprecise", ""),
+    ("match", {"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable", ""),
+    ("match", {"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned", ""),
+    ("match", {"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual", ""),
+]
 
-    message, resolved = shop.receiver.texts
-    first, second, *_ = message.splitlines()
-    assert (first, after) == (f"{title}: seller/orders of {_NAMED[0]}", "no cause is open")
-    assert second == (sentence or second)
-    checks = "Checks: https://dagster.example/assets/seller/orders?view=checks"
-    assert (checks in message) == title.startswith("Warning")
-    assert resolved.startswith(f"Resolved: {first}\n")
+
+@pytest.mark.parametrize("findings", [_FINDINGS[:6], _FINDINGS[6:]], ids=["first", "others"])  # ten messages a tick
+def test_each_finding_of_a_load_is_reported_until_the_next(
+    shop: Shop, findings: list[tuple[str, object, str, str]]
+) -> None:
+    keys = KEYS[: len(findings)]
+    for key, (verdict, notes, _, _) in zip(keys, findings, strict=True):
+        shop.load(ORDERS, key, MARCH, verdict=verdict, notes=notes)
+    shop.tick()
+    messages = {text.partition("\n")[0]: text for text in shop.receiver.texts}
+    for key in keys:
+        shop.load(ORDERS, key, MARCH)
+    after, resolved = shop.tick(), shop.receiver.texts[len(keys) :]
+
+    firsts = [f"{title}: seller/orders of {_NAMED[number]}" for number, (_, _, title, _) in enumerate(findings)]
+    assert (sorted(messages), after) == (sorted(firsts), "no cause is open")
+    for first, (_, _, title, sentence) in zip(firsts, findings, strict=True):
+        assert messages[first].splitlines()[1] == sentence or not sentence
+        checks = "Checks: https://dagster.example/assets/seller/orders?view=checks"
+        assert (checks in messages[first]) == title.startswith("Warning")
+    assert sorted(text.partition("\n")[0] for text in resolved) == sorted(f"Resolved: {first}" for first in firsts)
 
 
 def test_what_a_comparison_or_a_count_found_is_reported(shop: Shop) -> None:

@@ -1,59 +1,30 @@
 """Tests that security events are reported once, grouped by kind, without losing messages."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
-import dagster as dg
 import pytest
 
-from seller_platform.orchestration.alerting.sensors import alert_definitions
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receiver import Receiver, webhook_receiver
-from seller_platform_tests.support.served import execute
-from seller_platform_tests.support.ticks import tick
+from seller_platform_tests.support.alerting import Alerting
 
 
-@dataclass
-class Watch:
-    """The sensor with its database and its webhook."""
-
-    database: Database
-    receiver: Receiver
-    passed: timedelta = timedelta(minutes=1)
-    cursor: str | None = field(default=None)
-
-    def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
-        self.passed += later
-        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
-        with dg.DagsterInstance.ephemeral() as instance:
-            result = tick(definitions, "security_events", instance, self.cursor)
-        self.cursor = result.cursor
-        return result.skip_message
+class Watch(Alerting):
+    """The sensor of security events."""
 
     def record(self, kind: str, address: str = "192.0.2.7", email: str = "ann@shop.example") -> None:
-        execute(
-            self.database,
+        self.execute(
             "INSERT INTO service.security_events (kind, address, details) "
-            "VALUES (%s, %s, jsonb_build_object('email', %s::text))",
-            kind,
-            address,
-            email,
+            "VALUES (:kind, :address, jsonb_build_object('email', CAST(:email AS text)))",
+            **{"kind": kind, "address": address, "email": email},
         )
 
 
 @pytest.fixture
-def watch(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_DATABASE_URL", database_url)
-    with webhook_receiver() as receiver:
-        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
-        opened = Watch(database, receiver)
-        opened.record("code_replayed")  # before the first evaluation
-        opened.tick()
-        yield opened
+def watch(alerting: Alerting) -> Watch:
+    opened = Watch(**vars(alerting) | {"sensor": "security_events", "passed": timedelta(minutes=1)})
+    opened.record("code_replayed")  # before the first evaluation
+    opened.tick()
+    return opened
 
 
 def test_alarming_events_are_reported_once_in_one_message_for_each_kind(watch: Watch) -> None:
