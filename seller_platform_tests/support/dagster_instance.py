@@ -3,10 +3,12 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -15,6 +17,7 @@ from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import GrpcServerTarget
 from dagster._grpc.client import DagsterGrpcClient
+from dagster_graphql.test.utils import execute_dagster_graphql
 
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA
 from seller_platform_tests.support.processes import free_port
@@ -50,11 +53,59 @@ def newest_metadata(instance: dg.DagsterInstance, key: dg.AssetKey, partition: s
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
+_LAUNCH = """
+mutation ($location: String!, $job: String!, $assets: [AssetKeyInput!], $config: RunConfigData!) {
+  launchRun(executionParams: {
+    selector: {
+      repositoryName: "__repository__", repositoryLocationName: $location, jobName: $job, assetSelection: $assets
+    }, runConfigData: $config
+  }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
+}
+"""
+
+
+@dataclass(frozen=True)
+class CodeLocation:
+    """A code location with its server, and the instance of its runs."""
+
+    name: str
+    instance: dg.DagsterInstance
+    workspace: WorkspaceProcessContext
+
+    def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
+        """Return the answer of Dagster's GraphQL."""
+        answer: Mapping[str, Any] = execute_dagster_graphql(
+            self.workspace.create_request_context(), query, variables
+        ).data
+        return answer
+
+    def launch(self, job: str, *assets: str, config: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Launch a run as the UI does, and return its id."""
+        keys = [{"path": [asset]} for asset in assets] or None
+        launched = self.ask(_LAUNCH, location=self.name, job=job, assets=keys, config=dict(config))["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def run(self, run_id: str) -> dg.DagsterRun:
+        """Return a run as it is stored now."""
+        run = self.instance.get_run_by_id(run_id)
+        assert run is not None
+        return run
+
+    def end_of(self, run_id: str) -> dg.DagsterRunStatus:
+        """Wait for the end of a run, and return its status."""
+        return wait_for(lambda: self.run(run_id), lambda run: run.is_finished).status
+
+    def messages(self, run_id: str) -> list[str]:
+        """Return the messages of a run's events."""
+        return [entry.message for entry in self.instance.all_logs(run_id)]
+
+
 @contextmanager
 def code_server(
     instance: dg.DagsterInstance, module: str, location: str, variables: dict[str, str]
-) -> Iterator[WorkspaceProcessContext]:
-    """Run a code server of a module until the block ends, and yield the workspace of its location."""
+) -> Iterator[CodeLocation]:
+    """Run a code server of a module until the block ends, and yield its location."""
     port = free_port()
     command = ["api", "grpc", "--module-name", module, "--host", "127.0.0.1", "--port", str(port)]
     entry = [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"]
@@ -62,7 +113,7 @@ def code_server(
         try:
             wait_for(partial(_answers, port))
             with WorkspaceProcessContext(instance, GrpcServerTarget("127.0.0.1", port, None, location)) as workspace:
-                yield workspace
+                yield CodeLocation(location, instance, workspace)
         finally:
             server.send_signal(signal.SIGINT)
 

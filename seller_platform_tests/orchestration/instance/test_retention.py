@@ -141,21 +141,16 @@ def project(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Othe
         yield OtherProject(instance, names["defs"], context)
 
 
-def test_another_project_shows_partitions_and_checks_with_the_storage(project: OtherProject) -> None:
+def test_old_events_are_deleted_and_every_state_stays(project: OtherProject, url: str) -> None:
     for month in MONTHS:
         for shop in ("open", "closed"):
             assert project.materialize(f"{month}|{shop}").success
-
-    state = project.state
-
-    (statuses,) = state["assetPartitionStatuses"]["ranges"]
-    (check,) = state["assetChecksOrError"]["checks"]
+    (statuses,) = project.state["assetPartitionStatuses"]["ranges"]
+    (check,) = project.state["assetChecksOrError"]["checks"]
     assert (statuses["primaryDimStartKey"], statuses["primaryDimEndKey"]) == (MONTHS[0], MONTHS[-1])
     assert sorted(statuses["secondaryDim"]["materializedPartitions"]) == ["closed", "open"]
     assert check["executionForLatestMaterialization"]["status"] == "FAILED"
 
-
-def test_old_events_are_deleted_and_every_state_stays(project: OtherProject, url: str) -> None:
     for rows in ("2", "3"):
         project.materialize(f"{MONTHS[0]}|open", rows=rows)
     project.materialize(f"{MONTHS[1]}|open", fails="yes")

@@ -14,15 +14,13 @@ import pytest
 from dagster._core.launcher import WorkerStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.utils import make_new_run_id
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster_graphql.test.utils import execute_dagster_graphql
 from dagster_postgres.event_log import PostgresEventLogStorage
 
 from seller_platform.orchestration.instance.run_launcher import attend
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.instance import forking_location
-from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
+from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment, free_port, left_behind
 from seller_platform_tests.support.waiting import wait_for
@@ -32,41 +30,23 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Dagster starts its run workers itself"),
 ]
 
+_ASSETS = "__ASSET_JOB"
 _AT_ONCE = """
 telemetry: {enabled: false}
 run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
 run_launcher: {module: seller_platform.orchestration.instance.run_launcher, class: AttendedRunLauncher}
 """
-_LAUNCH = """
-mutation ($asset: String!) {
-  launchRun(executionParams: {
-    selector: {
-      repositoryName: "__repository__", repositoryLocationName: "forking", jobName: "__ASSET_JOB",
-      assetSelection: [{path: [$asset]}]
-    }, runConfigData: {}
-  }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
-}
-"""
 
 
 @dataclass(frozen=True)
-class Location:
-    """A code location with its server, and an instance whose runs begin at once."""
+class Location(CodeLocation):
+    """A code location whose instance begins runs at once.
 
-    instance: dg.DagsterInstance
-    workspace: WorkspaceProcessContext
+    Attributes:
+        ended: The file to which each run of the asset `process` adds a line at its end.
+    """
+
     ended: Path
-
-    def launch(self, asset: str) -> str:
-        """Launch a run of an asset, and return its id."""
-        context = self.workspace.create_request_context()
-        launched = execute_dagster_graphql(context, _LAUNCH, {"asset": asset}).data["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        return str(launched["run"]["runId"])
-
-    def end_of(self, run: str) -> dg.DagsterRunStatus:
-        """Return the status of a run that has ended."""
-        return wait_for(lambda: self.run(run), lambda found: found.is_finished).status
 
     def health_of(self, run: str) -> WorkerStatus:
         """Return what the launcher says of the process of a run."""
@@ -74,25 +54,16 @@ class Location:
 
     def described(self) -> dict[str, object]:
         """Execute a run of the asset `process`, and return what it says."""
-        assert self.end_of(self.launch("process")) is dg.DagsterRunStatus.SUCCESS
+        assert self.end_of(self.launch(_ASSETS, "process")) is dg.DagsterRunStatus.SUCCESS
         (record,) = self.instance.fetch_materializations(dg.AssetKey("process"), limit=1).records
         assert record.asset_materialization is not None
         return {name: value.value for name, value in record.asset_materialization.metadata.items()}
-
-    def messages(self, run: str) -> list[str]:
-        """Return the messages of a run's events."""
-        return [entry.message for entry in self.instance.all_logs(run)]
 
     def await_waiting(self, run: str) -> int:
         """Wait until a run of the asset `waiting` waits, and return its process."""
         messages = wait_for(lambda: self.messages(run), lambda found: "waits" in found)
         (started,) = (each for each in messages if each.startswith("Started process for run"))
         return int("".join(filter(str.isdigit, started)))
-
-    def run(self, run: str) -> dg.DagsterRun:
-        found = self.instance.get_run_by_id(run)
-        assert found is not None
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +75,9 @@ def location(
     variables = environment(folder, **{forking_location.ENDED: str(ended)})
     with (
         postgres_instance(postgres.url(name), folder, _AT_ONCE) as instance,
-        code_server(instance, forking_location.__name__, "forking", variables) as workspace,
+        code_server(instance, forking_location.__name__, "forking", variables) as started,
     ):
-        yield Location(instance, workspace, ended)
+        yield Location(started.name, instance, started.workspace, ended)
     assert left_behind(folder) == []
     dagster_databases.take_back(name)
 
@@ -117,7 +88,7 @@ def test_runs_are_forked_from_one_process_which_is_started_again(location: Locat
     assert isinstance(parent, int)
     os.kill(parent, signal.SIGKILL)
     location.ended.unlink(missing_ok=True)
-    run = location.launch("process")
+    run = location.launch(_ASSETS, "process")
     ends = location.end_of(run)
     messages = location.messages(run)
 
@@ -133,7 +104,7 @@ def test_runs_are_forked_from_one_process_which_is_started_again(location: Locat
 
 
 def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location) -> None:
-    canceled, killed = location.launch("waiting"), location.launch("waiting")
+    canceled, killed = (location.launch(_ASSETS, "waiting") for _ in range(2))
     location.await_waiting(canceled)
     process = location.await_waiting(killed)
     storage = location.instance.event_log_storage
@@ -152,7 +123,7 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
 
 
 def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: Location) -> None:
-    first = location.launch("process")
+    first = location.launch(_ASSETS, "process")
     location.end_of(first)
     tags = dict(location.run(first).tags)
 

@@ -1,6 +1,6 @@
-"""Tests the runs that `backfill_history` and `refresh_now` request, with a code server that executes them."""
+"""Tests the jobs of the Launchpad, and with a code server the runs that they request."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -8,54 +8,51 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
-from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.reporting import report_checks
+from seller_platform.orchestration.jobs.acceptance import accept_job
+from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG, loading_jobs
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
+from seller_platform.orchestration.placement import WHOLE
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, REFRESH_TAG
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, lent_platform
+from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
+from seller_platform_tests.support.platform import (
+    HISTORY_START,
+    MONTHS,
+    Platform,
+    failure_of,
+    hold_february,
+    lent_platform,
+    newest_checks,
+)
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.waiting import wait_for
 
+ORDERS = dataset_named("orders")
 ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
 FEBRUARY, DECEMBER = MONTHS[1], Window.month_of(date(2025, 12, 1))
-_LAUNCH = """
-mutation ($job: String!, $config: RunConfigData!) {
-  launchRun(executionParams: {
-    selector: {repositoryName: "__repository__", repositoryLocationName: "loading", jobName: $job},
-    runConfigData: $config
-  }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
-}
-"""
 _TERMINATE = """
 mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on TerminateRunFailure { message } } }
 """
 
 
 @dataclass(frozen=True)
-class Location:
-    """A code server, and an instance with a queue that only the tests empty."""
+class Location(CodeLocation):
+    """A code location over a platform, and an instance with a queue that only the tests empty."""
 
     platform: Platform
-    workspace: WorkspaceProcessContext
-
-    @property
-    def instance(self) -> dg.DagsterInstance:
-        return self.platform.instance
 
     def start(self, job: str, op: str, **config: Any) -> str:
         """Launch a job as the Launchpad does, start its run, and return its id."""
-        launched = self._ask(_LAUNCH, job=job, config={"ops": {op: {"config": config}}})["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        run_id = str(launched["run"]["runId"])
+        run_id = self.launch(job, config={"ops": {op: {"config": config}}})
         self.dequeue(run_id)
         return run_id
 
@@ -73,25 +70,34 @@ class Location:
         self.instance.launch_run(run_id, self.workspace.create_request_context())
 
     def terminate(self, run_id: str) -> None:
-        terminated = self._ask(_TERMINATE, run=run_id)["terminateRun"]
+        terminated = self.ask(_TERMINATE, run=run_id)["terminateRun"]
         assert terminated["__typename"] == "TerminateRunSuccess", terminated
 
-    def run(self, run_id: str) -> dg.DagsterRun:
-        found = self.instance.get_run_by_id(run_id)
-        assert found is not None
-        return found
 
-    def end_of(self, run_id: str) -> dg.DagsterRunStatus:
-        return wait_for(lambda: self.run(run_id), lambda run: run.is_finished).status
+@dataclass
+class Desk:
+    """The jobs and a platform whose accounts are discovered."""
 
-    def messages(self, run_id: str) -> list[str]:
-        return [entry.message for entry in self.instance.all_logs(run_id)]
+    platform: Platform
+    definitions: dg.Definitions
 
-    def _ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = execute_dagster_graphql(
-            self.workspace.create_request_context(), query, variables
-        ).data
-        return answer
+    def launch(self, job: str, op: str, **config: Any) -> dg.ExecuteInProcessResult:
+        return self.definitions.resolve_job_def(job).execute_in_process(
+            instance=self.platform.instance,
+            run_config={"ops": {op: {"config": config}}},
+            raise_on_error=False,
+        )
+
+    def backfill(self, **config: Any) -> dg.ExecuteInProcessResult:
+        return self.launch("backfill_history", "load_months", **config)
+
+    def failure(self, result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, Any]]:
+        """Return the sentence of a failed step and its metadata. The UI shows no stack trace."""
+        data = result.failure_data_for_node(op)
+        assert data is not None
+        assert data.error is not None
+        assert (data.error.stack, data.error.cause, data.error.context) == ([], None, None)
+        return data.error.message, failure_of(result)[1]
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +114,92 @@ def location(
         platform.discover()
         with code_server(
             platform.instance, "seller_platform.orchestration.definitions", "loading", of_server
-        ) as workspace:
-            yield Location(platform, workspace)
+        ) as started:
+            yield Location(started.name, started.instance, started.workspace, platform)
     assert left_behind(folder) == []
+
+
+@pytest.fixture(scope="module")
+def desk(location: Location) -> Desk:
+    """The jobs in this process, over the same platform."""
+    resources = location.platform.resources
+
+    def asset_job(since: date) -> dg.JobDefinition:
+        assets = [asset_for(dataset, since) for dataset in LISTS]
+        return dg.Definitions(assets, resources=resources).resolve_implicit_global_asset_job_def()
+
+    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job()]
+    return Desk(location.platform, dg.Definitions(jobs=jobs, resources=resources, executor=dg.in_process_executor))
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"from_month": "March"}, "from_month: 'March' is not a month; write it as 2026-03"),
+        ({"from_month": "2026-13"}, "from_month: '2026-13' is not a month"),
+        ({"from_month": "1999-01"}, "history cannot begin with 1999-01"),
+        ({"from_month": "2026-03", "to_month": "2026-02"}, "there are no months from 2026-03 to 2026-02"),
+        ({"from_month": "2026-02", "accounts": ["Down"]}, "there is no account 'Down'; the accounts are: "),
+    ],
+)
+def test_a_backfill_that_cannot_be_made_ends_with_a_sentence(desk: Desk, config: dict[str, Any], problem: str) -> None:
+    sentence, metadata = desk.failure(desk.backfill(**config), "load_months")
+
+    assert problem in sentence
+    assert metadata[EXIT_CODE] == 2
+
+
+def test_a_run_of_no_code_location_cannot_request_others(desk: Desk) -> None:
+    sentence, _ = desk.failure(desk.launch("refresh_now", "refresh", accounts=[ACCOUNT]), "refresh")
+
+    assert "needs a code location, and an instance with a QueuedRunCoordinator" in sentence
+
+
+@pytest.mark.parametrize(
+    ("job", "op", "config"),
+    [
+        ("backfill_history", "load_months", {"from_month": "2026-02", "datasets": ["order"]}),
+        ("backfill_history", "load_months", {"datasets": ["orders"]}),
+        ("refresh_now", "refresh", {"datasets": ["accounts"]}),
+        ("accept_held", "accept", {"load": "first"}),
+    ],
+)
+def test_the_launchpad_refuses_unknown_names_and_other_types(
+    desk: Desk, job: str, op: str, config: dict[str, Any]
+) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError):
+        dg.validate_run_config(desk.definitions.resolve_job_def(job), {"ops": {op: {"config": config}}})
+
+
+def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
+    for job, op in (("backfill_history", "load_months"), ("refresh_now", "refresh"), ("accept_held", "accept")):
+        config: Any = desk.definitions.resolve_job_def(job).get_node_named(op).definition
+        assert all(field.description for field in config.config_field.config_type.fields.values()), job
+
+
+def test_held_readings_fail_their_check_until_they_are_accepted(desk: Desk) -> None:
+    hold_february(desk.platform, ACCOUNT)
+    (held,) = open_holds(desk.platform.database)
+    report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
+    while_held = newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"]
+
+    wrong, _ = desk.failure(desk.launch("accept_held", "accept", load=1), "accept")
+    nothing, _ = desk.failure(desk.launch("accept_held", "accept"), "accept")
+    result = desk.launch(
+        "accept_held", "accept", accounts=[ACCOUNT], datasets=["orders"], accepted_by="ann", reason="they were tests"
+    )
+
+    assert not while_held.passed
+    assert f"the reading of load 1 is not held; those held are: {held.id}" in wrong
+    assert "the config names nothing to accept" in nothing
+    assert result.success
+    assert open_holds(desk.platform.database) == ()
+    (event,) = result.get_asset_materialization_events()
+    assert event.partition == partition_key(ACCOUNT, FEBRUARY)
+    notes = event.materialization.metadata["notes"].value
+    assert isinstance(notes, dict)
+    assert (notes["accepted"]["by"], notes["accepted"]["why"]) == ("ann", "they were tests")
+    assert newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"].passed
 
 
 def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location: Location) -> None:
@@ -146,7 +235,7 @@ def test_a_requested_run_loads_a_month_before_the_history(location: Location) ->
     location.dequeue(run.run_id)
 
     assert location.end_of(run.run_id) is dg.DagsterRunStatus.SUCCESS, location.messages(run.run_id)
-    assert partition_key(OTHER, DECEMBER) in location.platform.materialized(dataset_named("orders"))
+    assert partition_key(OTHER, DECEMBER) in location.platform.materialized(ORDERS)
     with location.platform.database.begin() as connection:
         assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == DECEMBER.start
 
@@ -170,7 +259,7 @@ def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> 
 
 
 def test_a_load_that_is_terminated_ends_and_keeps_what_it_has_loaded(location: Location) -> None:
-    orders, months = dataset_named("orders"), [Window.month_of(date(2026, month, 1)) for month in range(9, 0, -1)]
+    months = [Window.month_of(date(2026, month, 1)) for month in range(9, 0, -1)]
     (run,) = location.requested(
         "backfill_history", "load_months", from_month="2026-01", to_month="2026-09", accounts=[OTHER],
         datasets=["orders"],
@@ -180,12 +269,12 @@ def test_a_load_that_is_terminated_ends_and_keeps_what_it_has_loaded(location: L
     with location.platform.database.connect() as connection, releasing(connection):
         hold(connection, f"orders|{OTHER}|{waiting:%Y-%m}")
         location.dequeue(run.run_id)
-        wait_for(lambda: newest in location.platform.materialized(orders))
+        wait_for(lambda: newest in location.platform.materialized(ORDERS))
         location.terminate(run.run_id)
     ended = location.end_of(run.run_id)
 
     events = {entry.dagster_event_type for entry in location.instance.all_logs(run.run_id)}
-    kept = location.platform.materialized(orders) & {partition_key(OTHER, month) for month in months}
+    kept = location.platform.materialized(ORDERS) & {partition_key(OTHER, month) for month in months}
     assert ended is dg.DagsterRunStatus.CANCELED, location.messages(run.run_id)
     assert events.isdisjoint({dg.DagsterEventType.STEP_UP_FOR_RETRY, dg.DagsterEventType.STEP_RESTARTED})
     assert newest in kept
