@@ -1,4 +1,4 @@
-"""Fixtures of the assets with an upstream and PostgreSQL, and of Dagster instances."""
+"""Fixtures of the assets with an upstream and PostgreSQL, and a Dagster instance."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +23,15 @@ def platform(
         yield opened
 
 
-@pytest.fixture
-def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on PostgreSQL, because schedules use other processes."""
-    with postgres_instance(database_url, tmp_path) as opened:
+@pytest.fixture(scope="module")
+def instance(
+    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dg.DagsterInstance]:
+    """An instance on PostgreSQL, because schedules open it again."""
+    name = dagster_databases.lend()
+    with postgres_instance(postgres.url(name), tmp_path_factory.mktemp("instance")) as opened:
         yield opened
+    dagster_databases.take_back(name)
 
 
 @pytest.fixture(scope="session")

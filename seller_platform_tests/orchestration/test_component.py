@@ -7,9 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-
-# The daemon decides by this class which queued runs may start; there is no public way to ask.
-from dagster._core.op_concurrency_limits_counter import GlobalOpConcurrencyLimitsCounter
+from dagster._core.instance.config import PoolGranularity
 from dagster.components.testing import create_defs_folder_sandbox
 
 from seller_platform.contract import DATASETS, dataset_named
@@ -17,11 +15,9 @@ from seller_platform.errors import SettingsError
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import account_partitions, add_accounts, asset_key, partition_key
 from seller_platform.orchestration.placement import Placement
-from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.marts import MARTS, mart_named
-from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, newest_checks
 
 TOP, PREFIX = Path(__file__).parents[2], ["shop", "market"]
@@ -221,36 +217,15 @@ def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.De
         assert {node.definition.pool for node in jobs[name].graph.nodes} == {"seller_api"}  # type: ignore[attr-defined]
 
 
-def test_no_more_runs_call_the_api_than_the_pool_allows(plain: dg.Definitions, tmp_path: Path) -> None:
+def test_dagster_yaml_limits_the_runs_of_the_pool_and_of_an_account(tmp_path: Path) -> None:
     _, _, limits = (TOP / "dagster.yaml").read_text().partition("run_queue:")
     (tmp_path / "dagster.yaml").write_text(f"run_queue:{limits}")
-    job = plain.resolve_implicit_global_asset_job_def()
+
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        config = instance.get_concurrency_config()
 
-        def created(*key: str) -> dg.DagsterRun:
-            assets = {dg.AssetKey(key)}
-            subset = job.get_subset(asset_selection=assets)
-            return instance.create_run_for_job(subset, asset_selection=frozenset(assets))
-
-        runs = [*(created("seller", "orders") for _ in range(6)), created("marts", "account_profit_daily")]
-        storage, config = instance.event_log_storage, instance.get_concurrency_config()
-        storage.initialize_concurrency_limit_to_default("seller_api")
-        counter = GlobalOpConcurrencyLimitsCounter(
-            instance,
-            runs,
-            [],
-            concurrency_keys=storage.get_concurrency_keys(),
-            pool_limits=storage.get_pool_limits(),
-            pool_granularity=config.pool_config.pool_granularity,
-        )
-        started = []
-        for run in runs:
-            if not counter.is_blocked(run):
-                counter.update_counters_with_launched_item(run)
-                started.append(run)
-
-    assert started == [*runs[:4], runs[-1]]
-    queue = config.run_queue_config
+    pool, queue = config.pool_config, config.run_queue_config
+    assert (pool.pool_granularity, pool.default_pool_limit) == (PoolGranularity.RUN, 4)
     assert queue is not None
     assert queue.max_concurrent_runs == 5
     assert queue.tag_concurrency_limits == [
@@ -320,76 +295,54 @@ def _materialize(
     )
 
 
-def test_events_of_a_mounted_project_have_its_keys(platform: Platform, tmp_path: Path) -> None:
+def test_a_component_of_a_connection_discovers_and_judges_no_other(platform: Platform) -> None:
     save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
-    component = SellerPlatformComponent(key_prefix=PREFIX, group="market", connections=["default"])
-    definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")), HISTORY_START)
-    month, placement = partition_key(KEYS[0], MONTHS[1]), Placement(key_prefix=tuple(PREFIX))
-    platform.upstream.missing = (dataset_named("sales_by_date").path,)
-    steps: list[tuple[list[str], str]] = [
-        (["seller/accounts"], ""),
-        (["seller/orders", "seller/daily_product_sales", "seller/transactions", "seller/sales_by_date"], month),
-        (["seller/inventory"], KEYS[0]),
-        (["marts/account_profit_daily"], month),
-        (["export/orders"], month),
-    ]
+    component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"])
+    definitions = component.definitions(_settings(), HISTORY_START)
 
-    results = [_materialize(platform, definitions, keys, first) for keys, first in steps]
+    discovered = _materialize(platform, definitions, ["seller/accounts"])
     platform.upstream.accounts = []
     held = _materialize(platform, definitions, ["seller/accounts"])
 
-    for (keys, partition), result in zip(steps, results, strict=True):
-        assert result.success, keys
-        expected = {dg.AssetKey([*PREFIX, *key.split("/")]) for key in keys}
-        assert {event.asset_key for event in result.get_asset_materialization_events()} == expected
-        evaluations = result.get_asset_check_evaluations()
-        assert {each.asset_key for each in evaluations} <= expected
-        assert all(each.target_materialization_data is not None for each in evaluations)
-        for key in expected:
-            stored = platform.instance.get_materialized_partitions(key)
-            assert stored == ({str(partition)} if partition else set())
-    (discovered,) = results[0].get_asset_materialization_events()
-    assert discovered.step_materialization_data.materialization.metadata["connection"].value == "default"
+    (event,) = discovered.get_asset_materialization_events()
+    assert (event.asset_key, discovered.success) == (dg.AssetKey([*PREFIX, "seller", "accounts"]), True)
+    assert event.materialization.metadata["connection"].value == "default"
     assert "other" not in str([each.description for each in held.get_asset_check_evaluations()])
-    checks = newest_checks(platform.instance, dataset_named("accounts"), placement)
+    checks = newest_checks(platform.instance, dataset_named("accounts"), Placement(key_prefix=tuple(PREFIX)))
     assert [name for name, each in checks.items() if not each.passed] == ["reading_is_plausible"]
     assert newest_checks(platform.instance, dataset_named("accounts")) == {}
 
 
 def test_only_chosen_accounts_are_read_judged_and_scheduled(
-    platform: Platform, database_url: str, tmp_path: Path
+    loaded: Platform, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
-    orders = dg.AssetKey([*PREFIX, "seller", "orders"])
-    platform.discover()
-    other, month = (str(partition_key(key, MONTHS[1])) for key in KEYS)
-    assert platform.run([dataset_named("orders")], other, other).success
-    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders"])
-    definitions = component.definitions(_settings(), HISTORY_START)
-    resources = {"warehouse": WarehouseResource(database_url=database_url)}
+    orders, month = dg.AssetKey([*PREFIX, "seller", "orders"]), partition_key(KEYS[1], MONTHS[1])
+    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders", "coverage"])
+    definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")), HISTORY_START)
+    resources = {"warehouse": loaded.resources["warehouse"]}
 
-    with (
-        postgres_instance(database_url, tmp_path) as instance,
-        dg.build_schedule_context(
-            instance, scheduled_execution_time=datetime(2026, 3, 10, 11, tzinfo=UTC), resources=resources
-        ) as context,
-    ):
+    with dg.build_schedule_context(
+        instance, scheduled_execution_time=datetime(2026, 4, 10, 11, tzinfo=UTC), resources=resources
+    ) as context:
         add_accounts(instance, KEYS, "shop_market_selected_accounts")
         tick = definitions.resolve_schedule_def("shop_market_refresh_sales").evaluate_tick(context)
-    for names, partition in ((["seller/accounts"], ""), (["seller/orders"], month)):
-        assert _materialize(platform, definitions, names, partition).success
-    alone = dg.Definitions(
-        assets=definitions.assets, asset_checks=definitions.asset_checks, resources=platform.resources
-    )
+    steps = {"seller/accounts": "", "seller/orders": month, "export/orders": month, "platform/coverage": ""}
+    for name, partition in steps.items():
+        result = _materialize(loaded, definitions, [name], partition)
+        (event,) = result.get_asset_materialization_events()
+        assert (result.success, event.asset_key) == (True, dg.AssetKey([*PREFIX, *name.split("/")]))
+    assert event.materialization.metadata["accounts"].value == 1
+    alone = dg.Definitions(assets=definitions.assets, asset_checks=definitions.asset_checks, resources=loaded.resources)
     job = alone.resolve_implicit_global_asset_job_def().get_subset(
         asset_selection=set(), asset_check_selection={dg.AssetCheckKey(orders, ROW_COUNT)}
     )
-    (executed,) = job.execute_in_process(instance=platform.instance).get_asset_check_evaluations()
+    (executed,) = job.execute_in_process(instance=loaded.instance).get_asset_check_evaluations()
 
     requests = tick.run_requests or []
     assert {(str(each.asset_selection), each.tags["seller_platform/account"]) for each in requests} == {
         (str([orders]), KEYS[1])
     }
-    assert account_partitions(platform.instance, "shop_market_selected_accounts") == [KEYS[1]]
-    reported = newest_checks(platform.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))
-    assert (executed.partition, executed.metadata["slices"].value) == (None, 1)
-    assert reported[ROW_COUNT].metadata["slices"].value == 1
+    assert account_partitions(loaded.instance, "shop_market_selected_accounts") == [KEYS[1]]
+    reported = newest_checks(loaded.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))
+    assert (executed.partition, executed.metadata["slices"].value) == (None, len(MONTHS))
+    assert reported[ROW_COUNT].metadata["slices"].value == len(MONTHS)

@@ -1,9 +1,7 @@
 """Tests discovery over several connections, accounts that go and return, and the check."""
 
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -31,7 +29,7 @@ from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import failure_of
-from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.ticks import tick
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -193,25 +191,6 @@ def test_a_revoked_connection_is_named_once_and_the_other_still_loads(installed:
     assert installed.evaluations()[0].passed
 
 
-def test_a_connection_whose_key_is_gone_fails_the_check_until_it_is_back(installed: Installation) -> None:
-    key = key_file(installed.home)
-    former = key.read_text()
-
-    write_keys(key, [new_key()])
-    installed.tick()
-    of_sensor = installed.evaluations()[0]
-    discovered = installed.discover()
-    of_run = installed.evaluations()[0]
-    write_keys(key, [former])
-    installed.tick(minutes=6)
-
-    assert not discovered.success
-    for each in (of_sensor, of_run):
-        assert not each.passed
-        assert "SELLER_PLATFORM_SECRET_KEY" in (each.description or "")
-    assert installed.evaluations()[0].passed
-
-
 @pytest.mark.parametrize("odd", ["ana", "ben"])
 def test_a_failed_check_of_one_connection_is_not_hidden_by_the_other(installed: Installation, odd: str) -> None:
     (usual,) = {"ana", "ben"} - {odd}
@@ -314,27 +293,6 @@ def test_an_upstream_that_is_away_fails_no_check_until_its_grant_is_old(installe
     assert "connect --connection ben" in str(unused.description)
 
 
-def test_an_unknown_application_is_named_until_it_is_fixed(installed: Installation) -> None:
-    installed.tick()
-    upstream = installed.upstreams["ben"]
-    wrong = replace(upstream.application, client_secret="a-secret-of-before")
-    store_upstream(wrong, "ben", installed.database, installed.box)
-    upstream.access.clear()
-
-    installed.tick(minutes=60)
-    asked = installed.evaluations()[0]
-    installed.tick(minutes=1)
-    after_a_minute = installed.evaluations()[0]
-    store_upstream(upstream.application, "ben", installed.database, installed.box)
-    installed.tick(minutes=5)
-
-    assert not asked.passed
-    assert "invalid_client" in str(asked.description)
-    assert "a-secret-of-before" not in str(asked.description)
-    assert not after_a_minute.passed
-    assert installed.evaluations()[0].passed
-
-
 def test_an_account_of_two_connections_stays_with_the_one_that_reads_it(installed: Installation) -> None:
     installed.tick()
 
@@ -351,26 +309,58 @@ def test_an_account_of_two_connections_stays_with_the_one_that_reads_it(installe
     assert installed.keys() == BOTH
 
 
-def test_the_code_location_loads_with_no_setting_of_an_upstream(
+def _lose_the_key(installed: Installation) -> Callable[[], None]:
+    key = key_file(installed.home)
+    former = key.read_text()
+    write_keys(key, [new_key()])
+    return lambda: write_keys(key, [former])
+
+
+def _change_the_application(installed: Installation) -> Callable[[], None]:
+    upstream = installed.upstreams["ben"]
+    wrong = replace(upstream.application, client_secret="a-secret-of-before")
+    store_upstream(wrong, "ben", installed.database, installed.box)
+    upstream.access.clear()
+    return lambda: store_upstream(upstream.application, "ben", installed.database, installed.box)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [(_lose_the_key, "SELLER_PLATFORM_SECRET_KEY"), (_change_the_application, "invalid_client")],
+    ids=["lost key", "unknown application"],
+)
+def test_a_connection_that_cannot_be_used_fails_the_check_until_it_can(
+    installed: Installation, spoil: Callable[[Installation], Callable[[], None]], words: str
+) -> None:
+    installed.tick()
+    repair = spoil(installed)
+    installed.tick(minutes=60)
+    of_sensor = installed.evaluations()[0]
+    discovered = installed.discover().success
+    of_run = installed.evaluations()[0]
+    repair()
+    installed.tick(minutes=6)
+
+    assert not discovered
+    for each in (of_sensor, of_run):
+        assert (each.passed, words in str(each.description)) == (False, True)
+        assert "a-secret-of-before" not in str(each.description)
+    assert installed.evaluations()[0].passed
+
+
+def test_without_a_connection_discovery_names_the_command(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = (
-        "import dagster as dg\n"
-        "from seller_platform.orchestration.definitions import defs\n"
-        "dg.Definitions.validate_loadable(defs)\n"
-        "sensor = defs.resolve_sensor_def('discover_accounts')\n"
-        "print(sensor.default_status.value, sensor.minimum_interval_seconds)\n"
-    )
-    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     warehouse = WarehouseResource(database_url=database_url)
     resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse)}
+    (sensor,) = discovery_definitions().sensors or ()
 
-    loaded = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False)
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize(
             [accounts_asset(ACCOUNT_DATASET)], instance=instance, resources=resources, raise_on_error=False
         )
 
-    assert (loaded.returncode, loaded.stdout.split()) == (0, ["RUNNING", "60"]), loaded.stderr
+    assert isinstance(sensor, dg.SensorDefinition)
+    assert (sensor.default_status, sensor.minimum_interval_seconds) == (dg.DefaultSensorStatus.RUNNING, 60)
     assert "run `seller-platform connect`" in failure_of(result)[1]["default"]

@@ -4,7 +4,7 @@ import logging
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, 
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import open_platform
-from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.ticks import store_backfill, tick
 
 _RUNS_HERE = """
@@ -85,7 +84,7 @@ class Backfill:
 
 @dataclass
 class Shop:
-    """A project that mounts the component, its webhook, and an upstream that may not answer a month.
+    """A project that mounts the component, and an upstream that may not answer a month.
 
     Attributes:
         is_bad: Whether it does not.
@@ -93,9 +92,7 @@ class Shop:
 
     instance: dg.DagsterInstance
     workspace: WorkspaceProcessContext
-    receiver: Receiver
     is_bad: bool = True
-    cursors: dict[str, str | None] = field(default_factory=dict)
 
     def backfill(self, keys: Collection[dg.AssetKey], partitions: Sequence[str] | None = None) -> Backfill:
         """Launch a backfill, of all partitions by default, and iterate as the daemon does until it ends."""
@@ -125,19 +122,6 @@ class Shop:
         records = self.instance.fetch_materializations(key, limit=1_000).records
         return {str(record.partition_key): record.run_id for record in records}
 
-    def alerts(self) -> list[str]:
-        """Return the messages that the sensors send now."""
-        before = len(self.receiver.texts)
-        for name in ("problems", "run_failures"):
-            self.tick(name)
-        return self.receiver.texts[before:]
-
-    def tick(self, name: str) -> list[dg.RunRequest]:
-        """Return what a sensor of the project requests."""
-        result = tick(location(), f"{PREFIX}_{name}", self.instance, self.cursors.get(name))
-        self.cursors[name] = result.cursor
-        return list(result.run_requests or ())
-
 
 @pytest.fixture
 def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
@@ -145,7 +129,6 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         "SELLER_PLATFORM_HOME": str(tmp_path),
         "SELLER_PLATFORM_DATABASE_URL": database_url,
         "SELLER_PLATFORM_HISTORY_START": MONTHS[0].start.isoformat(),
-        "SELLER_PLATFORM_DAGSTER_URL": "https://dagster.example",
         "SELLER_API_CLIENT_ID": independent_upstream.CLIENT_ID,
         "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
     }.items():
@@ -155,19 +138,17 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
     )
     target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
     with (
-        webhook_receiver() as receiver,
         postgres_instance(database_url, tmp_path, _RUNS_HERE) as instance,
         WorkspaceProcessContext(instance, target) as workspace,
         open_platform(database, database_url, tmp_path, instance) as platform,
     ):
-        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
         (served, *_), (first, *_) = independent_upstream.KEYS, independent_upstream.ACCOUNTS
         platform.upstream.issue_lasting_tokens()
         platform.upstream.accounts = [
             {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
             for number, seller in enumerate(SELLERS)
         ]
-        opened, honest = Shop(instance, workspace, receiver), platform.upstream.page
+        opened, honest = Shop(instance, workspace), platform.upstream.page
 
         def page(path: str, query: dict[str, str]) -> Any:
             bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
@@ -180,36 +161,25 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         add_accounts(instance, KEYS)
         for name in ("inventory", "cost_periods"):
             opened.backfill([_KEY_OF(dataset_named(name))])
-        assert opened.alerts() == []
         yield opened
 
 
-def test_one_bad_month_is_red_alone_and_reported_once_until_it_is_repaired(shop: Shop) -> None:
+def test_one_bad_month_is_red_alone_until_it_is_repaired(shop: Shop) -> None:
     result = shop.backfill([SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN])
     red = shop.red(TRANSACTIONS, *OF_TRANSACTIONS, OWN)
     green = shop.red(SALES, COVERAGE)
     loaded, built = shop.runs(TRANSACTIONS), [shop.runs(key) for key in OF_TRANSACTIONS]
-    reported, again = shop.alerts(), shop.alerts()
-    followed_by = {key for request in shop.tick("marts_and_exports") for key in request.asset_selection or ()}
+    followed_by = tick(location(), f"{PREFIX}_marts_and_exports", shop.instance).run_requests or ()
 
     shop.is_bad = False
     shop.backfill([TRANSACTIONS], [BAD])
-    while_marts_are_red = shop.alerts()
     shop.backfill([*OF_TRANSACTIONS, OWN], [BAD])
-    still_red, resolved = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN), shop.alerts()
+    still_red = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN)
 
     failed = [key.to_user_string() for key in (TRANSACTIONS, *OF_TRANSACTIONS, OWN)]
     assert result == Backfill("COMPLETED_FAILED", {name: {BAD} for name in failed})
-    assert (red, green) == ({BAD}, set())
+    assert (red, green, still_red) == ({BAD}, set(), set())
     assert [each == loaded for each in built] == [True] * 3, "marts of good months are built in the run that loads them"
     assert len(set(loaded.values())) == len(KEYS), "each account has a run of its own"
-    assert followed_by.isdisjoint({*OF_TRANSACTIONS, COVERAGE}), "all was built, or waits for the bad month"
-    (message,) = reported
-    title, reason, since, link = message.splitlines()
-    shown = f"{TRANSACTIONS.to_user_string()} of Shop {THIRD}, DE, EUR ({KEYS[THIRD]}), {BAD_MONTH.start:%Y-%m}"
-    assert title == f"Failed: {shown}"
-    assert reason.startswith("GET /sales/transactions: the upstream answered 404: not found. Check the account")
-    assert since.startswith("Since 20")
-    assert link.startswith("Run: https://dagster.example/runs/")
-    assert (again, while_marts_are_red, still_red) == ([], [], set())
-    assert resolved == [f"Resolved: {title}\nIt was: {reason}"]
+    requested = {key for request in followed_by for key in request.asset_selection or ()}
+    assert requested.isdisjoint({*OF_TRANSACTIONS, COVERAGE}), "all was built, or waits for the bad month"

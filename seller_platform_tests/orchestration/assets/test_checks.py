@@ -60,16 +60,6 @@ def _lines(evaluation: dg.AssetCheckEvaluation) -> Rows:
     return [dict(record.data) for record in table.records]
 
 
-def test_an_honest_slice_passes_every_check_of_its_dataset(platform: Platform) -> None:
-    _load(platform, TRANSACTIONS)
-
-    for check in checks_of(TRANSACTIONS):
-        evaluation = _evaluation(platform, TRANSACTIONS, check.name)
-        assert evaluation.passed, evaluation.description
-        assert evaluation.description == f"{check.doc} That is true of 1 slice."
-        assert evaluation.target_materialization_data is not None
-
-
 def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def test_the_job_writes_a_reviewed_plan_and_fails_where_a_cost_is_refused(cost_s
     assert (reasons["holding"], reasons[EXIT_CODE]) == (1, 4)
 
 
-def test_the_job_needs_a_plan(cost_shop: Shop) -> None:
+def test_the_job_needs_a_plan() -> None:
     (job,) = cost_definitions().jobs or ()
     assert isinstance(job, dg.JobDefinition)
 

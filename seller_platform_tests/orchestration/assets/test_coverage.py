@@ -15,7 +15,6 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
 from seller_platform.orchestration.charts.heat_map import MOST_ACCOUNTS
-from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
@@ -50,26 +49,6 @@ def _svg(metadata: Mapping[str, Any]) -> str:
     encoded = re.search(r"base64,([^)]+)\)", metadata["heat_map"].value)
     assert encoded is not None
     return b64decode(encoded[1]).decode()
-
-
-def test_only_the_accounts_and_datasets_of_a_component_count(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    _accounts(database, 3)
-    placement = Placement(("mp",), accounts=frozenset({"S0001.US"}))
-    resources = dg.Definitions(resources={"warehouse": WarehouseResource(database_url=database_url)})
-    of_component = coverage_definitions(placement, datasets=[STOCK], schedules=False, clock=lambda: NOW)
-    definitions = dg.Definitions.merge(of_component, resources)
-
-    job = definitions.resolve_implicit_global_asset_job_def()
-    with dg.DagsterInstance.ephemeral() as instance:
-        (event,) = job.execute_in_process(instance=instance).get_asset_materialization_events()
-
-    metadata: dict[str, Any] = {name: each.value for name, each in event.materialization.metadata.items()}
-    assert (metadata["accounts"], metadata["slices"], metadata["slices_missing"]) == (1, 1, 1)
-    schedule = definitions.resolve_schedule_def("mp_coverage_hourly")
-    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
 
 
 def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(database: Database) -> None:

@@ -77,30 +77,6 @@ def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(loaded: Platf
     assert april in reasons
 
 
-def test_marts_become_tables_of_months_and_of_accounts(loaded: Platform, tmp_path: Path) -> None:
-    monthly, of_accounts = mart_named("account_profit_daily"), mart_named("inventory_health")
-    built = build_partition(loaded.database, monthly, KEYS[0], MONTHS[0])
-    build_partition(loaded.database, of_accounts, KEYS[0], None)
-
-    results = [_export(loaded, tmp_path, monthly, JANUARY), _export(loaded, tmp_path, of_accounts, KEYS[0])]
-    build_partition(loaded.database, monthly, KEYS[0], MONTHS[0])
-    again = _export(loaded, tmp_path, monthly, JANUARY)
-    never_built = _export(loaded, tmp_path, of_accounts, KEYS[1])
-
-    assert [result.success for result in (*results, again, never_built)] == [True, True, True, False]
-    by_month, by_account = (DeltaTable(tmp_path / mart.name) for mart in (monthly, of_accounts))
-    assert by_month.partitions() == [{"account": KEYS[0], "month": str(MONTHS[0].start)}]
-    assert by_account.partitions() == [{"account": KEYS[0]}]
-    facts = newest_metadata(loaded.instance, export_key(monthly), str(JANUARY))
-    assert built.rows > 0
-    assert (facts["rows"], facts["months_replaced"]) == (built.rows, 0)
-    of_january = f"account = '{KEYS[0]}' AND local_day < '{MONTHS[1].start}'"
-    statement = f"SELECT sum(product_sales) FROM marts.account_profit_daily WHERE {of_january}"
-    with loaded.database.begin() as connection:
-        stored = connection.exec_driver_sql(statement).scalar_one()
-    assert sum(by_month.to_pyarrow_table()["product_sales"].to_pylist(), Decimal()) == stored
-
-
 def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     defs = dg.Definitions.merge(
@@ -121,14 +97,11 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     again = ticks.tick()
     mark_loaded(platform.database, ORDERS, KEYS[0], MONTHS[0])
     changed = ticks.tick()
-    ticks.request_backfill(export_key(ORDERS))
-    during_a_backfill = ticks.tick()
 
     assert before == {"export/accounts": {"all"}}
     assert after_a_load == {"export/orders": {str(partition_key(key, MONTHS[0])) for key in KEYS}}
     assert exported == again == {}
     assert changed == {"export/orders": {str(JANUARY)}}
-    assert during_a_backfill == {}, "the backfill writes it"
 
 
 def test_a_table_follows_builds_that_changed_rows_or_are_not_offered(platform: Platform, tmp_path: Path) -> None:
@@ -154,12 +127,15 @@ def test_a_table_follows_builds_that_changed_rows_or_are_not_offered(platform: P
             f"load_id, page) VALUES ('2026-01-01', 'A', 1, 1, '2026-01-01', '{KEYS[0]}', 1, 1)"
         )
     changed = due_after_build_and_export()
+    exported = DeltaTable(tmp_path / profit.name)
     platform.upstream.missing = (BY_DATE.path,)
     platform.months(BY_DATE, last=MONTHS[0])
     assert _export(platform, tmp_path, BY_DATE, JANUARY).success
     facts = newest_metadata(platform.instance, export_key(BY_DATE), str(JANUARY))
 
     assert (first, unchanged, changed) == ([1, 0], [0, 0], [1, 0])
+    assert exported.partitions() == [{"account": KEYS[0], "month": str(MONTHS[0].start)}]
+    assert exported.to_pyarrow_table()["product_sales"].to_pylist() == [Decimal(1)]
     assert facts["nothing_stored"].startswith("sales_by_date: the upstream does not offer /sales/statistics-dashboard")
     assert facts["rows"] == 0
 

@@ -1,25 +1,19 @@
 """Tests that an account that is not read fails the check of its freshness, and no other, and Dagster's policies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
-import time_machine
-from dagster._core.test_utils import create_test_daemon_workspace_context
-from dagster._core.workspace.load_target import ModuleTarget
-from dagster._daemon.freshness import FreshnessDaemon
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, REFRESHED, Account, Dataset, Source, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.orchestration.assets.events import freshness_for
 from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
-from seller_platform.orchestration.partitions import add_accounts, asset_key
+from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.ticks import tick
@@ -29,7 +23,6 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TODAY = Window(date(2026, 3, 10), date(2026, 3, 11))
 MARCH_SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 11))
 US, JP = "A1.US", "A2.JP"
-_ROOT = Path(__file__).parents[3]
 
 
 class Freshness:
@@ -111,16 +104,6 @@ def test_an_account_that_is_not_read_fails_alone_with_its_age_and_recovers(fresh
     assert (recovered[orders].passed, inventory in recovered) == (True, False)
 
 
-def test_only_a_reading_of_recent_days_makes_an_account_fresh(
-    freshness: Freshness,
-) -> None:
-    freshness.now = NOON + timedelta(hours=30)
-    freshness.read(ORDERS, US, Window(date(2026, 1, 1), date(2026, 2, 1)), freshness.now)
-    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now, verdict="held")
-
-    assert set(_late(freshness.tick())) == {JP, US}
-
-
 def _late(reported: dict[str, dg.AssetCheckEvaluation], dataset: Dataset = ORDERS) -> list[str]:
     """Return the accounts that the table of a check names."""
     table = reported[check_name_of(dataset)].metadata.get("failing")
@@ -131,6 +114,9 @@ def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Fr
     freshness.discover("A3.DE", "Europe/Berlin", NOON)
     new = freshness.tick()
     freshness.now = NOON + timedelta(hours=30)
+    # Only a reading of recent days, which is not held, makes an account fresh.
+    freshness.read(ORDERS, US, Window(date(2026, 1, 1), date(2026, 2, 1)), freshness.now)
+    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now, verdict="held")
     never_read = freshness.tick()
     with freshness.database.begin() as connection:
         connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'A3.DE'"))
@@ -158,35 +144,11 @@ def test_what_is_not_offered_is_not_expected_also_by_an_executed_check(
     assert (executed.passed, executed.partition, executed.metadata["late_accounts"].value) == (False, None, 2)
 
 
-def test_every_refreshed_dataset_has_a_check() -> None:
-    (checks,) = freshness_definitions().asset_checks or ()
-    assert isinstance(checks, dg.AssetChecksDefinition)
+@pytest.mark.parametrize(
+    ("name", "hours"), [("accounts", (3, 12)), ("orders", (26, 50)), ("inventory", (26, 50)), ("report_rows", None)]
+)
+def test_the_daemon_gets_a_policy_of_freshness_for_each_dataset(name: str, hours: tuple[int, int] | None) -> None:
+    policy = freshness_for(dataset_named(name))
 
-    names = {key.name for key in checks.check_keys}
-
-    assert names == {check_name_of(dataset) for dataset in REFRESHED}
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.slow
-def test_the_daemon_reports_late_assets(database_url: str, tmp_path: Path) -> None:
-    keys = [asset_key(dataset_named(name)) for name in ("accounts", "orders", "inventory", "report_rows")]
-    target = ModuleTarget("seller_platform_tests.orchestration.assets.fresh_location", None, str(_ROOT), "fresh")
-    with (
-        postgres_instance(database_url, tmp_path) as instance,
-        create_test_daemon_workspace_context(target, instance) as workspace,
-    ):
-        for key in keys:
-            instance.report_runless_asset_event(dg.AssetMaterialization(key))
-
-        def states(after: timedelta) -> Mapping[str, str]:
-            with time_machine.travel(datetime.now(UTC) + after):
-                assert instance.freshness_enabled
-                list(FreshnessDaemon().run_iteration(workspace))
-            records = instance.get_freshness_state_records(keys)
-            return {key.path[-1]: records[key].freshness_state.value for key in keys}
-
-        for hours, expected in {1: "PASS PASS PASS", 27: "FAIL WARN WARN", 51: "FAIL FAIL FAIL"}.items():
-            assert [*states(timedelta(hours=hours)).values()] == [*expected.split(), "NOT_APPLICABLE"]
-    for dataset in DATASETS:
-        assert (freshness_for(dataset) is None) == (dataset.source is Source.REPORT)
+    warn, fail = (timedelta(hours=each) for each in hours) if hours else (None, None)
+    assert policy == (dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn) if fail and warn else None)

@@ -25,7 +25,7 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.platform import HISTORY_START, failure_of, newest_checks, reported_partitions
+from seller_platform_tests.support.platform import HISTORY_START, newest_checks
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
@@ -156,20 +156,6 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     ]
 
 
-def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:
-    _sell(marts.database, "S1.US", "2026-02-05", "200.00")
-    with marts.database.begin() as connection:
-        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
-
-    result = marts.run(PROFIT, OF_JANUARY, partition_key("S1.US", MARCH))
-
-    february = str(partition_key("S1.US", FEBRUARY))
-    _, reasons = failure_of(result)
-    assert reported_partitions(result) == {str(partition_key("S1.US", month)) for month in (JANUARY, MARCH)}
-    assert set(reasons) == {february, "exit_code"}
-    assert "account_profit_daily of S1.US" in reasons[february]
-
-
 def test_a_partition_is_outdated_once_an_input_or_its_definition_changed(marts: Marts) -> None:
     def load(version: str) -> StaleStatus:
         for name, partition in (("accounts", None), ("transactions", OF_JANUARY), ("cost_periods", "S1.US")):
@@ -205,33 +191,16 @@ def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
     assert not refused.success
 
 
-def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
-    first = marts.tick()
-    marts.load("daily_product_sales", "S1.US", FEBRUARY)
-    second = marts.tick()
-    marts.load("transactions", "S1.US", FEBRUARY)
-    third = marts.tick()
-
-    partition = str(partition_key("S1.US", FEBRUARY))
-    assert first == {}
-    assert second == {"cost_coverage": {partition}}
-    assert third.keys() == {
-        "cost_coverage",
-        "account_profit_daily",
-        "product_performance_monthly",
-        "profit_bridge_monthly",
-        "journal_entries",
-    }
-    assert set.union(*third.values()) == {partition}
-
-
 def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
     for name, partitions in requested.items():
         for partition in partitions:
             marts.build(mart_named(name), partition)
 
 
-def test_a_changed_input_or_definition_requests_what_was_built_from_it(marts: Marts) -> None:
+def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Marts) -> None:
+    assert marts.tick() == {}
+    marts.load("daily_product_sales", "S1.US", FEBRUARY)
+    assert marts.tick() == {"cost_coverage": {str(partition_key("S1.US", FEBRUARY))}}
     for month in (JANUARY, FEBRUARY, MARCH):
         for dataset in ("daily_product_sales", "transactions", "orders"):
             marts.load(dataset, "S1.US", month)

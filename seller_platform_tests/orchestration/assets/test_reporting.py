@@ -63,17 +63,6 @@ def test_loads_are_reported_once_those_of_a_step_by_the_step(platform: Platform)
     assert {run_id for run_id, _, _ in _materializations(platform)} == {"", result.run_id}
 
 
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE])
-def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform, status: dg.DagsterRunStatus) -> None:
-    platform.discover()
-    has_ended = status is dg.DagsterRunStatus.FAILURE
-    run = dg.DagsterRun("killed", status=status)
-    platform.instance.run_storage.add_run(run)
-    _load(platform, run.run_id)
-
-    assert report(platform.instance, platform.database) == (len(KEYS) if has_ended else 0)
-
-
 def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     _load(platform, dataset=DAILY)
@@ -92,16 +81,21 @@ def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: 
     assert (result.success, left, statuses) == (True, len(KEYS) - 1, {StaleStatus.FRESH})
 
 
-def test_the_sensor_reports_loads_and_adds_their_partitions(platform: Platform) -> None:
+def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform) -> None:
     platform.discover()
-    platform.instance.delete_dynamic_partition("accounts", KEYS[0])
-    _load(platform)
+    platform.instance.delete_dynamic_partition("accounts", KEYS[0])  # the sensor adds it
+    run = dg.DagsterRun("killed", status=dg.DagsterRunStatus.STARTED)
+    platform.instance.run_storage.add_run(run)
+    _load(platform, run.run_id)
     definitions = dg.Definitions.merge(
         check_definitions([ORDERS]), dg.Definitions([platform.assets["orders"]], resources=platform.resources)
     )
 
+    while_it_runs = report(platform.instance, platform.database)
+    platform.instance.report_run_failed(run)
     messages = [str(tick(definitions, SENSOR, platform.instance).skip_message) for _ in range(2)]
 
+    assert while_it_runs == 0
     assert [message.partition(",")[0] for message in messages] == ["2 loads were reported", "0 loads were reported"]
     assert set(platform.instance.get_dynamic_partitions("accounts")) == set(KEYS)
     with platform.database.begin() as connection:

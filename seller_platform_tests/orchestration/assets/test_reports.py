@@ -121,12 +121,11 @@ def reports(
         yield running
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
 def test_a_report_of_our_service_is_requested_polled_and_loaded(
-    postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+    postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    url = postgres.database(f"upstream_of_reports_{form}", template="template_seller")
+    url = postgres.database("upstream_of_reports", template="template_seller")
     with Database(url) as upstream_database, serving.served(upstream_database, url, worker_pace=PACE) as service:
         _fill(upstream_database, "S1.US", 3)
         settings = Upstream(
@@ -135,11 +134,11 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
         tokens = TokenPair(serving.issue_token(upstream_database, serving.ANN), "none", datetime.now(UTC), 1_296_000)
         accounts = [(key, serving.ACCOUNTS[key]) for key in serving.OF_ANN]
         with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
-            requested = reports.request(accounts=["S1.US"], value=str(DAY), format=form)
+            requested = reports.request(accounts=["S1.US"], value=str(DAY), format="csv")
             asked = wait_for(lambda: reports.tick(seconds=5), pause_seconds=0.1)
             loaded = reports.launch(asked[0])
             after = reports.tick()
-    drop_database(postgres, f"upstream_of_reports_{form}")
+    drop_database(postgres, "upstream_of_reports")
 
     assert requested.success
     assert [request.partition_key for request in asked] == ["S1.US"]
@@ -198,23 +197,19 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
     assert [request.partition_key for request in reports.tick(seconds=5)] == [other]
 
 
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
-        ({"accounts": ["S9.XX"]}, "there is no account 'S9.XX'; the accounts are: S1.US, S2.NZ"),
-        ({"value": "yesterday"}, "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'"),
-        ({"give_up_after_hours": -1}, "give_up_after_hours: input should be greater than 0, not -1"),
-    ],
-)
-def test_a_config_that_cannot_be_followed_requests_nothing(
-    reports: Reports, upstream: ReportUpstream, config: dict[str, Any], problem: str
-) -> None:
-    failure = reports.request(**config).failure_data_for_node("request")
+def test_a_config_that_cannot_be_followed_requests_nothing(reports: Reports, upstream: ReportUpstream) -> None:
+    configs: dict[str, dict[str, Any]] = {
+        "there is no account 'S9.XX'; the accounts are: S1.US, S2.NZ": {"accounts": ["S9.XX"]},
+        "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'": {"value": "yesterday"},
+        "give_up_after_hours: input should be greater than 0, not -1": {"give_up_after_hours": -1},
+    }
 
-    assert failure is not None
-    assert failure.error is not None
-    assert problem in failure.error.message
-    assert (failure.error.stack, failure.error.cause, failure.error.context) == ([], None, None)
+    for problem, config in configs.items():
+        failure = reports.request(**config).failure_data_for_node("request")
+        assert failure is not None
+        assert failure.error is not None
+        assert problem in failure.error.message
+        assert (failure.error.stack, failure.error.cause, failure.error.context) == ([], None, None)
     assert (upstream.seen, reports.states()) == ([], [])
 
 
@@ -242,40 +237,28 @@ def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports
     assert reports.tick(days=1) == []
 
 
-def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
+def test_a_run_that_fails_is_killed_or_never_ends_is_requested_again(
     reports: Reports, upstream: ReportUpstream
 ) -> None:
-    reports.request(accounts=["S1.US"])
+    (account, *_) = accounts(reports.database)
+    reports.request(accounts=[account.account.title])
     upstream.refuses = {"/reports/download": [(503, {"Retry-After": "900"})]}
-
     (first,) = reports.tick(seconds=5)
     failed = reports.launch(first)
     at_once = reports.tick()
     (second,) = reports.tick(seconds=61)
-    loaded = reports.launch(second)
-
-    assert (failed.success, loaded.success) == (False, True)
-    assert at_once == []
-    assert first.run_key != second.run_key
-    assert reports.states() == ["loaded"]
-
-
-def test_a_run_that_is_killed_or_never_ends_is_requested_again(reports: Reports) -> None:
-    (account, *_) = accounts(reports.database)
-    reports.request(accounts=[account.account.title])
-    (first,) = reports.tick(seconds=5)
-    killed = reports.begin(first)
-
+    killed = reports.begin(second)
     under_way = reports.tick(minutes=30)
     reports.instance.report_run_failed(killed)
-    (second,) = reports.tick()
-    reports.begin(second)
-    (third,) = reports.tick(hours=4)
-    loaded = reports.launch(third)
+    (third,) = reports.tick()
+    reports.begin(third)
+    (fourth,) = reports.tick(hours=4)
+    loaded = reports.launch(fourth)
 
-    assert under_way == []
-    assert len({each.tags[RUN_TAG] for each in (first, second, third)}) == 3
-    assert {each.partition_key for each in (first, second, third)} == {account.key}
+    requests = (first, second, third, fourth)
+    assert (failed.success, at_once, under_way) == (False, [], [])
+    assert len({each.tags[RUN_TAG] for each in requests}) == len({each.run_key for each in requests}) == 4
+    assert {each.partition_key for each in requests} == {account.key}
     assert (loaded.success, reports.states()) == (True, ["loaded"])
 
 

@@ -1,6 +1,7 @@
 """Tests when the sensor requests partitions of marts, and when it waits."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import dagster as dg
@@ -51,22 +52,19 @@ def _slice(database: Database, columns: str) -> None:
         connection.execute(text(f"UPDATE platform.slices SET {columns} WHERE dataset = 'transactions'"))
 
 
-@pytest.mark.parametrize("key", [asset_key(PROFIT), asset_key(dataset_named("transactions"))])
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED])
-def test_what_a_run_under_way_builds_or_loads_is_not_requested(
-    ticks: Ticks, key: dg.AssetKey, status: dg.DagsterRunStatus
-) -> None:
+def test_what_a_run_under_way_builds_or_loads_is_not_requested(ticks: Ticks) -> None:
     of_others = (str(partition_key(OTHER, JANUARY)), str(partition_key(OTHER, FEBRUARY)))
-    _run(ticks, key, status, *of_others)
-    _run(ticks, key, status, *(str(partition_key(ACCOUNT, FEBRUARY)),) * 2)
-    beside = ticks.tick()
+    keys = (asset_key(PROFIT), asset_key(dataset_named("transactions")))
+    for key, status in product(keys, (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED)):
+        _run(ticks, key, status, *of_others)
+        _run(ticks, key, status, *(str(partition_key(ACCOUNT, FEBRUARY)),) * 2)
+        beside = ticks.tick()
+        run_id = _run(ticks, key, status, PARTITION, str(partition_key(OTHER, FEBRUARY)))
+        during, message = ticks.tick(), ticks.message
+        ticks.instance.report_run_canceled(ticks.instance.get_run_by_id(run_id))  # type: ignore[arg-type]  # it exists
 
-    run_id = _run(ticks, key, status, PARTITION, str(partition_key(OTHER, FEBRUARY)))
-    during, message = ticks.tick(), ticks.message
-    ticks.instance.report_run_canceled(ticks.instance.get_run_by_id(run_id))  # type: ignore[arg-type]  # it exists
-
-    assert (beside, during, ticks.tick()) == (DUE, {}, DUE)
-    assert message == "1 partition waits for a run under way"
+        assert (beside, during, ticks.tick()) == (DUE, {}, DUE)
+        assert message == "1 partition waits for a run under way"
 
 
 def test_what_a_backfill_or_a_failed_input_will_change_is_not_requested(ticks: Ticks, database: Database) -> None:

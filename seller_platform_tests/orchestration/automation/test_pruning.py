@@ -1,5 +1,6 @@
 """Tests the daily job that deletes what is old."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,62 +12,46 @@ from seller_platform.orchestration.automation.pruning import pruning_definitions
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.platform import failure_of
+
+pytestmark = pytest.mark.dagster_tables
 
 
-def _prune(
+def test_the_daily_job_deletes_old_events_and_fails_where_it_cannot(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[dg.ExecuteInProcessResult, list[dg.EventLogRecord]]:
-    """Run the job where an asset has two events, and return its result and the events that stayed."""
+) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", str(tmp_path / "lake"))
     warehouse = WarehouseResource(database_url=database.url)
     repository = dg.Definitions.merge(
         pruning_definitions(), dg.Definitions(resources={"warehouse": warehouse})
     ).get_repository_def()
+    log = tmp_path / "lake" / "orders" / "_delta_log"
     with postgres_instance(database.url, tmp_path) as instance:
+
+        def prune() -> tuple[dg.ExecuteInProcessResult, list[object]]:
+            """Run the job, and return its result, and the rows of the events that are left."""
+            result = repository.get_job("prune").execute_in_process(instance=instance, raise_on_error=False)
+            left = instance.fetch_materializations(dg.AssetKey("it"), limit=5).records
+            return result, [each.asset_materialization.metadata["rows"].value for each in left]  # type: ignore[union-attr]
+
         for rows in (1, 2):
             instance.report_runless_asset_event(dg.AssetMaterialization("it", metadata={"rows": rows}))
         with database.begin() as connection:
             connection.execute(text("UPDATE dagster.event_logs SET timestamp = timestamp - interval '31 days'"))
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "seller_platform.warehouse.exports.tables", raising=False)
+            patch.setitem(sys.modules, "deltalake", None)
+            without_the_extra, all_events = prune()
+        log.mkdir(parents=True)
+        (log / f"{0:020}.json").write_text('{"protocol": "none"}')
+        with_a_broken_table, newest = prune()
+        shutil.rmtree(log)
+        afterwards, still_newest = prune()
 
-        assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING
-        result = repository.get_job("prune").execute_in_process(instance=instance, raise_on_error=False)
-
-        return result, [*instance.fetch_materializations(dg.AssetKey("it"), limit=5).records]
-
-
-def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result, (kept,) = _prune(database, tmp_path, monkeypatch)
-
-    assert result.success
-    assert kept.asset_materialization is not None
-    assert kept.asset_materialization.metadata["rows"].value == 2
-
-
-def test_a_table_that_cannot_be_read_fails_the_job_with_what_it_deleted(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = tmp_path / "lake" / "orders" / "_delta_log"
-    log.mkdir(parents=True)
-    (log / f"{0:020}.json").write_text('{"protocol": "none"}')
-
-    result, kept = _prune(database, tmp_path, monkeypatch)
-
-    failure = result.failure_data_for_node("delete_old")
-    assert failure is not None
-    assert failure.user_failure_data is not None
-    assert f"{log.parent}: cannot be" in str(failure.user_failure_data.description)
-    assert failure.user_failure_data.metadata["exported_files"].value == 0
-    assert len(kept) == 1
-
-
-def test_without_the_extra_of_exports_nothing_is_deleted(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "seller_platform.warehouse.exports.tables", raising=False)
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-
-    result, kept = _prune(database, tmp_path, monkeypatch)
-
-    assert not result.success
-    assert len(kept) == 2
+    assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING
+    assert [each.success for each in (without_the_extra, with_a_broken_table, afterwards)] == [False, False, True]
+    assert (all_events, newest, still_newest) == ([2, 1], [2], [2])
+    sentence, facts = failure_of(with_a_broken_table)
+    assert f"{log.parent}: cannot be" in sentence
+    assert facts["exported_files"] == 0

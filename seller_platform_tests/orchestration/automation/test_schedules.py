@@ -1,16 +1,15 @@
-"""Tests what each schedule requests at which hour, and that its runs read it."""
+"""Tests what each schedule requests at which hour."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from seller_platform.contract import LISTS, Account, Window, dataset_named
+from seller_platform.contract import LISTS, Account, Window
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
@@ -21,12 +20,9 @@ from seller_platform.warehouse.connections.accounts import accounts, save_accoun
 from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, Platform
+from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import store_receipts
 from seller_platform_tests.support.stored_rows import connect_accounts
-
-pytestmark = pytest.mark.dagster_tables
 
 START = "dagster/asset_partition_range_start"
 END = "dagster/asset_partition_range_end"
@@ -82,8 +78,9 @@ class Schedules:
 
 
 @pytest.fixture
-def schedules(database: Database, instance: dg.DagsterInstance) -> Schedules:
-    return Schedules(database, instance)
+def schedules(database: Database, instance: dg.DagsterInstance) -> Iterator[Schedules]:
+    yield Schedules(database, instance)
+    instance.wipe()
 
 
 def ranges(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
@@ -96,30 +93,6 @@ def ranges(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]
 def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]:
     first, last = (request.tags[tag].split("|")[0] for tag in (START, END))
     return list(listed[listed.index(first) : listed.index(last) + 1])
-
-
-@pytest.mark.slow
-def test_a_refresh_requests_runs_that_read_what_was_never_read(platform: Platform, schedules: Schedules) -> None:
-    platform.instance = schedules.instance
-    platform.discover()
-    at = datetime(2026, 3, 20, 11, tzinfo=UTC)
-
-    for request in schedules.tick("refresh_sales", at):
-        result = dg.materialize(
-            list(platform.assets.values()),
-            selection=list(request.asset_selection or ()),
-            instance=platform.instance,
-            resources=platform.resources,
-            tags=request.tags,
-        )
-        assert result.success
-
-    months = {f"{key}|{month}" for key in independent_upstream.KEYS.values() for month in independent_upstream.MONTHS}
-    for name in ("orders", "daily_product_sales", "transactions"):
-        assert platform.materialized(dataset_named(name)) == months
-    # Everything has been read. This upstream does not compute statistics, so their newest month is requested again.
-    again = schedules.tick("refresh_sales", at)
-    assert {name for names, _, _ in ranges(again) for name in names} == {"sales_by_product", "sales_by_date"}
 
 
 def test_only_days_that_may_have_changed_are_requested(schedules: Schedules) -> None:
@@ -148,49 +121,18 @@ def test_only_days_that_may_have_changed_are_requested(schedules: Schedules) -> 
     assert of_none == []
 
 
-@pytest.mark.parametrize(
-    ("at", "due"),
-    [
-        # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
-        (AT, {"A.US", "B.JP", "C.NZ"}),
-        (AT.replace(hour=14), {"A.US", "B.JP"}),
-        (AT.replace(hour=18), {"A.US"}),
-        # In Auckland it is summer and already the 21st.
-        (datetime(2026, 12, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
-    ],
-)
-def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(
-    schedules: Schedules, at: datetime, due: set[str]
-) -> None:
+def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Schedules) -> None:
     zones = {"A.US": LOS_ANGELES, "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
     schedules.register(zones)
 
-    requests = schedules.tick("refresh_inventory", at)
+    def due(at: datetime) -> set[str]:
+        requests = schedules.tick("refresh_inventory", at)
+        return {key for request in requests for key in accounts_between(request, list(zones))}
 
-    assert {key for request in requests for key in accounts_between(request, list(zones))} == due
-
-
-@pytest.mark.parametrize(
-    ("zone", "read_at", "tick_at", "due"),
-    [
-        # In Los Angeles, 8 March has 23 hours, because clocks change from 02:00 to 03:00; 1 November has 25.
-        (LOS_ANGELES, datetime(2026, 3, 8, 7, 59, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), True),
-        (LOS_ANGELES, datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), False),
-        (LOS_ANGELES, datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 9, 11, tzinfo=UTC), True),
-        (LOS_ANGELES, datetime(2026, 11, 1, 7, 1, tzinfo=UTC), datetime(2026, 11, 1, 18, tzinfo=UTC), False),
-        ("Asia/Tokyo", datetime(2026, 5, 19, 14, 59, tzinfo=UTC), AT, True),
-        ("Asia/Tokyo", datetime(2026, 5, 19, 15, 1, tzinfo=UTC), AT, False),
-    ],
-)
-def test_a_snapshot_is_taken_once_a_local_day(
-    schedules: Schedules, zone: str, read_at: datetime, tick_at: datetime, due: bool
-) -> None:
-    schedules.register({"A": zone})
-    schedules.read(["inventory"], "A", Window.day(read_at.astimezone(ZoneInfo(zone)).date()), read_at)
-
-    requests = schedules.tick("refresh_inventory", tick_at)
-
-    assert [(first, last) for _, first, last in ranges(requests)] == ([("A", "A")] if due else [])
+    # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
+    assert [due(AT.replace(hour=hour)) for hour in (11, 14, 18)] == [set(zones), {"A.US", "B.JP"}, {"A.US"}]
+    # In Auckland it is summer and already the 21st.
+    assert due(datetime(2026, 12, 20, 11, tzinfo=UTC)) == set(zones)
 
 
 def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(schedules: Schedules) -> None:
@@ -268,22 +210,6 @@ def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
     assert stopped == {name for name in status if name.endswith("_hourly")}
     assert set(status) >= {f"refresh_{dataset.area}" for dataset in LISTS} | {"refresh_costs"}
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
-
-
-def test_of_what_a_budget_allows_the_newest_slices_are_requested(
-    schedules: Schedules, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "24")
-    schedules.register({"A.US": LOS_ANGELES, "B.DE": BERLIN})
-
-    requests = schedules.tick("refresh_sales", AT)
-
-    assert 0 < sum(len(request.asset_selection or ()) for request in requests) <= 24
-    assert {request.tags[START].split("|")[1] for request in requests} == {"2026-05-01"}
-    # Inventory is due on the same day, and shares the budget.
-    assert len(schedules.tick("refresh_inventory", AT)) <= 1
-    # Months that are closed and were never read have to wait, and so has every background reading.
-    assert schedules.tick("reread_sales", AT) == []
 
 
 @pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])

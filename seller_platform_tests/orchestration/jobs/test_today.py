@@ -153,10 +153,9 @@ def test_yesterday_is_read_with_the_accounts_today_soon_after_midnight(
 def test_a_tick_requests_one_run_unless_another_needs_the_requests(
     database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schedule, resources = (
-        _schedule(today_definitions(refreshed=[INVENTORY])),
-        {"warehouse": WarehouseResource(database_url=database_url)},
-    )
+    (schedule,) = today_definitions(refreshed=[INVENTORY]).schedules or ()
+    assert isinstance(schedule, dg.ScheduleDefinition)
+    resources = {"warehouse": WarehouseResource(database_url=database_url)}
     connect_accounts(database, [])
 
     def tick(at: datetime, per_day: int = 1_000) -> tuple[int, str | None]:
@@ -182,9 +181,3 @@ def test_a_tick_requests_one_run_unless_another_needs_the_requests(
     under_way = "under way: the run of an earlier tick; the next tick reads the orders again"
     assert tick(now) == (0, under_way)
     assert tick(now + timedelta(hours=3)) == (1, None)
-
-
-def _schedule(definitions: dg.Definitions) -> dg.ScheduleDefinition:
-    (schedule,) = definitions.schedules or ()
-    assert isinstance(schedule, dg.ScheduleDefinition)
-    return schedule
