@@ -26,8 +26,9 @@ from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown
 from seller_platform.service.http.responses import JSON, success_answer
 from seller_platform.service.limits.policy import CostLimits
+from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
-from seller_platform.service.lists.replica import Need, require_read
+from seller_platform.service.lists.replica import require_read
 from seller_platform.service.openapi.operations import Operation, Route
 from seller_platform.service.openapi.schemas import Done, body_type, list_of, page_type, row_type
 from seller_platform.service.pool import Connection, Store

@@ -36,6 +36,7 @@ from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.lists.page_queries import (
     Days,
     ListRequest,
+    Need,
     PageQuery,
     RowPage,
     knows_currency,
@@ -44,7 +45,7 @@ from seller_platform.service.lists.page_queries import (
     read_state,
 )
 from seller_platform.service.lists.pins import AS_OF_PARAMETER, Pin, next_link, read_pin, subject_of, write_pin
-from seller_platform.service.lists.replica import Need, computed_headers, require_read, unknown_to_replica
+from seller_platform.service.lists.replica import computed_headers, require_read, unknown_to_replica
 from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
@@ -108,8 +109,8 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             if dataset.is_dated:
                 days = days_of_accounts(dataset, selected, list_request, now)
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
-            source, own_needs = rules.source(selected, list_request.own_days, now) if rules.source else (None, ())
-            await require_read(connection, selected, [*needs, *own_needs], now)
+            source = rules.source(selected, list_request.own_days, now) if rules.source else None
+            await require_read(connection, selected, [*needs, *(source.needs if source else ())], now)
             is_converted = False
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, list_request.currency)

@@ -22,7 +22,7 @@ from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
-from seller_platform.service.lists.state import LATER_LOADS, RATES, ListState, NeededDays, state_columns, state_items
+from seller_platform.service.lists.state import LATER_LOADS, RATES, ListState, state_columns, state_items
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.schema.tables import HISTORY, SELLER
 
@@ -33,6 +33,21 @@ class Days:
 
     first: date
     last: date
+
+
+@dataclass(frozen=True)
+class Need:
+    """Rows that an answer needs.
+
+    Attributes:
+        parameter: The parameter that requests them, for the error.
+        days: Those of each selected account; None for the newest snapshot, or for every day since the first that was
+            read where the dataset is dated.
+    """
+
+    dataset: Dataset
+    parameter: str
+    days: Sequence[Days] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,13 +97,13 @@ class PageSource:
     Attributes:
         text: Returns an item of FROM named `page`, which selects from `page`, and the ORDER BY.
         values: The parameters of the text.
-        needs: The days of other datasets whose rows it reads.
+        needs: Days of other datasets, whose rows it reads.
         state: An expression that changes with what it reads beside datasets.
     """
 
     text: Callable[[TableOf], sql.Composed]
     values: Mapping[str, object]
-    needs: Sequence[NeededDays] = ()
+    needs: Sequence[Need] = ()
     state: LiteralString = "NULL"
 
 
@@ -110,14 +125,18 @@ class PageQuery:
 
     def values(self, selected: SelectedAccounts) -> dict[str, object]:
         """Return the parameters of the statements."""
-        needs = self.source.needs if self.source is not None else ()
+        needs = [
+            (need.dataset.name, account, days)
+            for need in (self.source.needs if self.source is not None else ())
+            for account, days in zip(selected.keys, need.days or (), strict=True)
+        ]
         return {
             **_values(selected, self.days, self.list_request.currency),
             **(self.source.values if self.source is not None else {}),
-            "needed_datasets": [need.dataset.name for need in needs],
-            "needed_accounts": [need.account for need in needs],
-            "needed_firsts": [need.first for need in needs],
-            "needed_lasts": [need.last for need in needs],
+            "needed_datasets": [dataset for dataset, _, _ in needs],
+            "needed_accounts": [account for _, account, _ in needs],
+            "needed_firsts": [days.first for _, _, days in needs],
+            "needed_lasts": [days.last for _, _, days in needs],
             "snapshot": self.snapshot,
         }
 

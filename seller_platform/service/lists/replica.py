@@ -14,28 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from seller_platform.contract import Dataset
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.errors import ApiError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
-from seller_platform.service.lists.page_queries import Days
+from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
-
-
-@dataclass(frozen=True)
-class Need:
-    """Rows that an answer needs.
-
-    Attributes:
-        parameter: The parameter that requests them, for the error.
-        days: Those of each selected account; None for the newest snapshot, or for every day since the first that was
-            read where the dataset is dated.
-    """
-
-    dataset: Dataset
-    parameter: str
-    days: Sequence[Days] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What only one list has, in one record for each dataset: parameters, bounds, notes."""
 
 import calendar
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -11,10 +11,9 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS,
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.lists.page_queries import PageSource
-from seller_platform.service.lists.replica import Need
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 
-SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], tuple[PageSource | None, Sequence[Need]]]
+SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class ListRules:
         notes: What a caller must know beside parameters and fields.
         latest_end: Returns the latest `end_date` that goes with a `start_date`; without it, any may be sent.
         parameters: Parameters that only this list takes; `source` receives their values, by name.
-        source: Returns what makes the pages, or None where the stored rows do, and the rows that this needs beside
-            the list's own.
+        source: Returns what makes the pages, or None where the stored rows do.
     """
 
     dataset: Dataset

@@ -7,23 +7,12 @@ run at the same time and end in any order.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import LiteralString
 
 from psycopg import sql
 
 from seller_platform.contract import Dataset
 from seller_platform.service.pool import Connection
-
-
-@dataclass(frozen=True)
-class NeededDays:
-    """Days of another dataset whose rows an answer reads, of one account."""
-
-    dataset: Dataset
-    account: str
-    first: date
-    last: date
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Computes velocity and what follows from it for the inventory list, by `VELOCITY_RULES`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
-from itertools import repeat
 from typing import LiteralString
 
 from psycopg import sql
@@ -12,9 +11,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter
-from seller_platform.service.lists.page_queries import Days, PageSource, TableOf
-from seller_platform.service.lists.replica import Need
-from seller_platform.service.lists.state import NeededDays
+from seller_platform.service.lists.page_queries import Days, Need, PageSource, TableOf
 
 VELOCITY_START = Parameter[date](
     "velocity_start_date",
@@ -86,17 +83,15 @@ _COMPUTED: Mapping[str, LiteralString] = {
 }
 
 
-def velocity_source(
-    selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime
-) -> tuple[PageSource | None, Sequence[Need]]:
-    """Return the SQL of the inventory's pages and the rows it needs, if days for the velocity were sent.
+def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> PageSource | None:
+    """Return the SQL of the inventory's pages, if days for the velocity were sent.
 
     Raises:
         InvalidParametersError: The first day lies after the last.
     """
     start, end = sent.get(VELOCITY_START.name), sent.get(VELOCITY_END.name)
     if start is None and end is None:
-        return None, ()
+        return None
     lasts = [end or account.today(now) for account in selected.accounts]
     if start and any(start <= last for last in lasts):
         # Where it is tomorrow in the zone of an account, that account has sold nothing since.
@@ -110,9 +105,8 @@ def velocity_source(
         "velocity_last": lasts,
         "velocity_days": [(last - first).days + 1 for first, last in zip(firsts, lasts, strict=True)],
     }
-    needs = Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, list(map(Days, firsts, lasts)))
-    needed = list(map(NeededDays, repeat(DAILY_PRODUCT_SALES), selected.keys, firsts, lasts))
-    return PageSource(_source, values, needed, _PRODUCTS), (needs,)
+    need = Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, list(map(Days, firsts, lasts)))
+    return PageSource(_source, values, (need,), _PRODUCTS)
 
 
 def _source(table_of: TableOf) -> sql.Composed:

@@ -25,8 +25,9 @@ from seller_platform.service.http.parameters import Count, Parameter, Query, Sen
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.lists.endpoints import keeps_own_currency
+from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import SKU, find_skus
-from seller_platform.service.lists.replica import Need, require_read
+from seller_platform.service.lists.replica import require_read
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi.operations import Cost, Operation, Route
 from seller_platform.service.openapi.schemas import body_type, row_type

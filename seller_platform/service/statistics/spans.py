@@ -12,8 +12,8 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.service.access import ACCOUNT, SelectedAccounts
 from seller_platform.service.lists.endpoints import START
-from seller_platform.service.lists.page_queries import Days
-from seller_platform.service.lists.replica import Need, find_gaps
+from seller_platform.service.lists.page_queries import Days, Need
+from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import ComparedDays, Grouping
 

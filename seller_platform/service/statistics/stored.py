@@ -13,8 +13,8 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.endpoints import START
-from seller_platform.service.lists.page_queries import Days, ListRequest, PageQuery, RowPage, read_page
-from seller_platform.service.lists.replica import Need, find_gaps
+from seller_platform.service.lists.page_queries import Days, ListRequest, Need, PageQuery, RowPage, read_page
+from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import Grouping
 
