@@ -226,6 +226,11 @@ def test_periods_that_cannot_be_used_are_refused_by_path(shared: httpx.Client) -
     for data, path in cases:
         assert list(_problems(_write(shared, data=data))) == [path], data
     assert len(_problems(_write(shared, *[_period("x")] * 500))) == 20  # no more are listed
+    whole, inside, behind = ("2026-01-01", "2026-06-30"), ("2026-02-01", "2026-02-02"), ("2026-03-01", "2026-09-01")
+    assert _problems(_write(shared, _period(*whole), _period(*inside), _period(*behind))) == {
+        f"data[{number}].dates": [f"{first}..{last} overlaps data[0].dates 2026-01-01..2026-06-30"]
+        for number, (first, last) in enumerate((inside, behind), start=1)
+    }
     assert _read(shared) == []
 
 
@@ -254,20 +259,6 @@ def test_a_period_replaces_that_of_its_dates_and_overlaps_no_other(ann: httpx.Cl
     ]
 
 
-def test_an_overlap_in_the_body_names_both(shared: httpx.Client) -> None:
-    answer = _write(
-        shared,
-        _period("2026-01-01", "2026-06-30"),
-        _period("2026-02-01", "2026-02-02"),
-        _period("2026-03-01", "2026-09-01"),
-    )
-
-    problems = _problems(answer)
-    assert set(problems) == {"data[1].dates", "data[2].dates"}
-    assert problems["data[2].dates"] == ["2026-03-01..2026-09-01 overlaps data[0].dates 2026-01-01..2026-06-30"]
-    assert set(_problems(_write(shared, _period(), _period()))) == {"data[1].dates"}
-
-
 def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Client, shop: Served) -> None:
     day = date(2026, 3, 1)
     for sku, asin in (("SKU-1", "ASIN-1"), ("SKU-3", "ASIN-3"), ("SOLD", "ASIN-9"), ("ALSO", "ASIN-3")):
@@ -284,17 +275,6 @@ def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Cl
 
     assert skus == {"P1": ["SKU-1"], "ASIN-3": ["ALSO", "SKU-3"], "ASIN-9": ["SOLD"]}
     assert ann.get(PATH, params={**US, "parent_asin": "ASIN-1"}).status_code == 404
-
-
-def test_periods_say_whose_they_are_where_the_request_does_not(ann: httpx.Client) -> None:
-    ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
-
-    of_group = _read(ann, group_title="World")
-    of_asin = ann.get(PATH, params={**US, "asin": "ASIN-1"}).json()["data"]
-
-    owners = [(each["account_title"], each["seller_id"], each["marketplace_id"], each["sku"]) for each in of_group]
-    assert owners == [("Shop DE", "S1", "DE", "SKU-1"), ("Shop US", "S1", "US", "SKU-1")]
-    assert [list(each) for each in of_asin] == [["from_date", "to_date", "cost_elements", "sku"]]
 
 
 def test_a_converted_amount_is_in_the_currency_of_the_account(ann: httpx.Client) -> None:
@@ -319,7 +299,7 @@ def test_a_converted_amount_is_in_the_currency_of_the_account(ann: httpx.Client)
     assert _read(ann, "SKU-2") == []
 
 
-def test_a_product_and_a_period_are_named_in_one_way(shared: httpx.Client) -> None:
+def test_a_product_exists_and_it_and_a_period_are_named_in_one_way(shared: httpx.Client) -> None:
     for query in ({}, {"sku": "SKU-1", "asin": "ASIN-1"}, {"sku": "a", "asin": "b", "parent_asin": "c"}):
         for method in ("GET", "DELETE"):
             assert list(_problems(shared.request(method, PATH, params={**US, **query}))) == ["product"]
@@ -330,19 +310,17 @@ def test_a_product_and_a_period_are_named_in_one_way(shared: httpx.Client) -> No
     ):
         answer = shared.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
         assert list(_problems(answer)) == [parameter]
-
-
-def test_an_unknown_product_is_not_found(ann: httpx.Client) -> None:
-    assert _write(ann, _period(), sku="SKU-9").status_code == 404
-    for method in ("GET", "DELETE"):
-        for query in ({**US, "sku": "SKU-9"}, {**US, "parent_asin": "P9"}):
-            assert ann.request(method, PATH, params=query).status_code == 404
+    for query in ({"sku": "SKU-9"}, {"parent_asin": "P9"}):
+        for method in ("GET", "DELETE"):
+            assert shared.request(method, PATH, params={**US, **query}).status_code == 404
+    assert _write(shared, _period(), sku="SKU-9").status_code == 404
 
 
 def test_a_group_is_written_as_a_whole_or_not_at_all(ann: httpx.Client, shop: Served) -> None:
     group, periods = {"group_title": "World"}, {"sku": "SKU-1", "data": [_period()]}
 
     answer = ann.post(PATH, params=group, json=periods)
+    of_group, of_asin = _read(ann, **group), ann.get(PATH, params={**US, "asin": "ASIN-1"}).json()["data"]
     ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"})
     _write(ann, _period("2026-01-05", "2026-01-06"))
     refused = ann.post(
@@ -351,6 +329,9 @@ def test_a_group_is_written_as_a_whole_or_not_at_all(ann: httpx.Client, shop: Se
     execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.DE' AND sku = 'SKU-2'")
     unknown = ann.post(PATH, params=group, json={"sku": "SKU-2", "data": [_period()]})
 
+    owners = [(each["account_title"], each["seller_id"], each["marketplace_id"], each["sku"]) for each in of_group]
+    assert owners == [("Shop DE", "S1", "DE", "SKU-1"), ("Shop US", "S1", "US", "SKU-1")]
+    assert [list(each) for each in of_asin] == [["from_date", "to_date", "cost_elements", "sku"]]
     assert (answer.json()["periods"], refused.status_code, unknown.status_code) == (2, 422, 404)
     assert _read(ann, account_title="Shop DE")[0]["cost_elements"][0]["amount"] == 3
     assert _read(ann, "SKU-2") == []

@@ -114,26 +114,20 @@ def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.
     assert (again.status_code, count_rows(service.database, "service.report_jobs")) == (200, 1)
 
 
-def test_a_key_of_another_form_is_refused(ann: httpx.Client, service: Served) -> None:
-    for key in ("", '""', "x" * 256, "schlüssel", "a\tb"):
-        headers = {b"Idempotency-Key": key.encode()}
-        answer = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)
-
-        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["Idempotency-Key"])
+def test_a_key_has_a_form_is_sent_once_and_kept_for_a_day(
+    ann: httpx.Client, service: Served, database_url: str
+) -> None:
+    for keys in (["a", "b"], *([key] for key in ("", '""', "x" * 256, "schlüssel", "a\tb"))):
+        headers = [(b"Idempotency-Key", key.encode()) for key in keys]
+        refused = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["Idempotency-Key"]), keys
     assert count_rows(service.database, "service.report_jobs") == 0
-
-
-def test_a_key_is_sent_once_and_kept_for_a_day(ann: httpx.Client, service: Served, database_url: str) -> None:
-    twice = ann.post(
-        REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
-    )
     first = _report(ann, "~" * 255)
     execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '24 hours 1 minute'")
     next_day = _report(ann, "~" * 255)
     execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '25 hours 1 minute'")
     deleted = with_connection(database_url, partial(delete_expired, kept_days=7))
 
-    assert list(twice.json()["errors"]) == ["Idempotency-Key"]
     assert first.json()["report_id"] != next_day.json()["report_id"]
     assert deleted["idempotency keys"] == 1
     assert count_rows(service.database, "service.idempotency_keys") == 0

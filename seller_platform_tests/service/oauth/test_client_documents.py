@@ -52,7 +52,7 @@ def _consent(service: Served, browser: httpx.Client, client_id: str, redirect_ur
     return service.request_code(browser, client_id=client_id, redirect_uri=redirect_uri, **_PKCE)
 
 
-def test_a_client_with_a_document_gets_tokens_without_a_registration(trusting: Served, documents: Documents) -> None:
+def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting: Served, documents: Documents) -> None:
     client_id = documents.publish()
     documents.requested.clear()
     with trusting.client() as browser:
@@ -75,7 +75,11 @@ def test_a_client_with_a_document_gets_tokens_without_a_registration(trusting: S
         )
         me = browser.get("/user/me", headers={"Authorization": f"Bearer {refreshed.json()['access_token']}"})
         metadata = browser.get("/.well-known/oauth-authorization-server").json()
+        links = re.findall('href="(/admin/applications/[^"]+)"', browser.get("/admin/applications").text)
+        submit(browser, browser.get(next(link for link in links if quote(client_id, "") in link)))
+    is_valid = "SELECT revoked_at IS NULL FROM service.authorizations WHERE client_id = %s"
 
+    assert stored(trusting.database, is_valid, client_id) == [(False,)]
     assert before == []  # nothing is read for strangers
     assert documents.requested == ["/client"]
     assert urlsplit(client_id).netloc in page.text
@@ -83,16 +87,6 @@ def test_a_client_with_a_document_gets_tokens_without_a_registration(trusting: S
     assert "a program on your own" in page.text
     assert answer.headers["location"].startswith(f"{_HERE}?code=")
     assert (me.status_code, metadata["client_id_metadata_document_supported"]) == (200, True)
-
-
-def test_the_access_of_a_client_with_a_document_can_be_ended(trusting: Served, documents: Documents) -> None:
-    client_id, is_valid = documents.publish(_path()), "SELECT revoked_at IS NULL FROM service.authorizations"
-    with trusting.logged_in() as browser:
-        submit(browser, _consent(trusting, browser, client_id), decision="approve")
-        links = re.findall('href="(/admin/applications/[^"]+)"', browser.get("/admin/applications").text)
-        submit(browser, browser.get(next(link for link in links if quote(client_id, "") in link)))
-
-    assert stored(trusting.database, f"{is_valid} WHERE client_id = %s", client_id) == [(False,)]
 
 
 def _stored(service: Served, client_id: str) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
-from seller_platform_tests.support.served import ANN, CALLBACK, Served, execute, stored, submit
+from seller_platform_tests.support.served import ANN, CALLBACK, Served, callback_of, execute, stored, submit
 
 HOME, NEW = "/admin/developers", "/admin/developers/new"
 OTHER = "https://app.example/callback"
@@ -73,13 +73,15 @@ def test_a_new_secret_ends_the_one_so_far_and_is_made_once(service: Served) -> N
     assert reloaded.headers["location"] == f"{HOME}?notice=repeated"
 
 
-def test_a_native_client_may_use_any_port_of_its_loopback_address(service: Served) -> None:
+def test_a_native_client_needs_a_challenge_no_secret_and_any_port_of_its_loopback_address(service: Served) -> None:
     registered = "http://127.0.0.1/callback"
     client_id, secret = add_application(service.database, "Native", registered, is_public=True)
     public = replace(service, client_id=client_id, client_secret=secret)
     pkce = {"code_challenge": code_challenge("v" * 43), "code_challenge_method": "S256"}
     here = "http://127.0.0.1:51004/callback"
     with service.logged_in() as browser:
+        asked = {"client_id": client_id, "redirect_uri": here, "response_type": "code"}
+        unchallenged = browser.get("/oauth/authorize", params=asked)
         page = public.request_code(browser, redirect_uri=here, **pkce)
         answer = submit(browser, page, decision="approve")
         form = {
@@ -88,9 +90,12 @@ def test_a_native_client_may_use_any_port_of_its_loopback_address(service: Serve
             "client_id": public.client_id,
             "code_verifier": "v" * 43,
         }
+        with_a_secret = browser.post("/oauth/token", data={**form, "redirect_uri": here, "client_secret": "x"})
         other_port = browser.post("/oauth/token", data={**form, "redirect_uri": registered})
         same_port = browser.post("/oauth/token", data={**form, "redirect_uri": here})
 
+    assert callback_of(unchallenged)["error"] == "invalid_request"
+    assert (with_a_secret.status_code, with_a_secret.json()["error"]) == (401, "invalid_client")
     assert answer.headers["location"].startswith(f"{here}?code=")
     assert "http://127.0.0.1:51004" in page.headers["content-security-policy"]
     assert (other_port.status_code, same_port.status_code) == (400, 200)

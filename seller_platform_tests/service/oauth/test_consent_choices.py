@@ -289,11 +289,14 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     assert events[4][3]["accounts"] == "all"
 
 
-def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service: Served) -> None:
+def test_the_page_of_applications_lists_one_once_with_what_was_chosen_and_its_days(service: Served) -> None:
     _pair(service, {**_ticked("S1.US"), **_WRITE})
-    _pair(service, {"scope:reports": None})
-    with service.client() as browser:
+    pair = _pair(service, {"scope:reports": None})
+    with service.client() as browser, _client(service, pair) as client:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        before = browser.get("/admin/applications")
+        today = datetime.now(UTC).date()
+        assert client.get("/user/me").status_code == 200
         page = browser.get("/admin/applications")
         ended = submit(browser, browser.get(f"/admin/applications/{service.client_id}/end"))
     ends = stored(service.database, "SELECT expires_at FROM service.authorizations")
@@ -305,7 +308,14 @@ def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service
         facts.setdefault(name, []).append(" ".join(value.split()))
 
     assert ended.status_code == 303
+    assert re.findall("<h2>([^<]+)</h2>", before.text) == ["Reader &lt;1&gt;"]
+    assert before.text.count("<dt>Last used</dt><dd>not yet</dd>") == 2
+    assert facts["Access since"][0].startswith(f'<time datetime="{today}T')
+    assert facts["Last used"][0].startswith(f'<time datetime="{today}">')
+    assert facts["Sends people to"] == ["127.0.0.1:9"]
     assert facts["May"] == ["read, change the costs of your products", "read"]
-    assert facts["Accounts"][0].startswith("all of yours, also later ones: Shop US (US)")
-    assert facts["Accounts"][1] == "Shop US (US)"
+    assert facts["Accounts"] == [
+        "all of yours, also later ones: Shop US (US), Shop DE (DE), Twin (FR), Twin (IT)",
+        "Shop US (US)",
+    ]
     assert sorted(facts["Ends"]) == sorted(f"{shown_moment(end)} at the latest" for (end,) in ends)

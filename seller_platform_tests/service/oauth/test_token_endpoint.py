@@ -4,7 +4,6 @@ import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -155,30 +154,6 @@ def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(reading: S
             assert (sent_back["error"], sent_back["iss"]) == ("invalid_request", reading.base_url)
 
 
-def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> None:
-    client_id, _ = add_application(service.database, "Native", CALLBACK, is_public=True)
-    public = replace(service, client_id=client_id, client_secret="")
-    pkce = {"code_challenge": code_challenge(VERIFIER), "code_challenge_method": "S256"}
-    with public.client() as browser:
-        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        asked = {"client_id": public.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
-        refused = browser.get("/oauth/authorize", params=asked)
-        browser.cookies.clear()
-        form = {
-            "grant_type": "authorization_code",
-            "code": public.code(browser, **pkce),
-            "redirect_uri": CALLBACK,
-            "client_id": public.client_id,
-            "code_verifier": VERIFIER,
-        }
-        with_a_secret = browser.post("/oauth/token", data={**form, "client_secret": "x"})
-        answer = browser.post("/oauth/token", data=form)
-
-    assert callback_of(refused)["error"] == "invalid_request"
-    assert _error(with_a_secret) == (401, "invalid_client")
-    assert answer.status_code == 200
-
-
 @pytest.mark.parametrize("kind", ["code", "refresh token"])
 def test_of_eight_simultaneous_uses_one_wins_and_is_revoked(reading: Served, kind: str) -> None:
     start, spent = threading.Barrier(8), list[str]()
@@ -293,15 +268,8 @@ def test_the_metadata_name_the_endpoints(reading: Served) -> None:
     metadata = answer.json()
 
     assert answer.headers["content-type"] == "application/json"
-    assert metadata["issuer"] == reading.base_url
-    assert metadata["authorization_response_iss_parameter_supported"] is True
     assert metadata["scopes_supported"] == ["read", "costs:write", "reports"]
-    assert metadata["authorization_endpoint"] == f"{reading.base_url}/oauth/authorize"
-    assert metadata["token_endpoint"] == f"{reading.base_url}/oauth/token"
-    assert metadata["revocation_endpoint"] == f"{reading.base_url}/oauth/revoke"
-    assert metadata["service_documentation"] == f"{reading.base_url}/docs"
-    assert metadata["response_types_supported"] == ["code"]
-    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
     assert metadata["code_challenge_methods_supported"] == ["S256"]
     for endpoint in ("authorization_endpoint", "token_endpoint", "revocation_endpoint", "service_documentation"):
+        assert metadata[endpoint].startswith(f"{metadata['issuer']}/")
         assert httpx.options(metadata[endpoint]).status_code == 204, endpoint

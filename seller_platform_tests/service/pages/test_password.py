@@ -43,10 +43,13 @@ def test_a_new_password_needs_the_present_one_and_ends_the_other_sessions(servic
     assert _kinds(service)[2:] == ["login_failed", "password_changed", "login_failed", "login_succeeded"]
 
 
-def test_a_reset_link_sets_a_password_once(service: Served) -> None:
+def test_a_reset_link_sets_a_password_once_and_ends_the_lock_of_a_user(service: Served) -> None:
     token = create_reset_link(service.database, ANN, timedelta(hours=1))
     with service.client() as browser, service.client() as other:
         _log_in(other)
+        _log_in(browser, "wrong")
+        execute(service.database, "UPDATE service.login_attempts SET failures = 20 WHERE subject LIKE 'account %%'")
+        locked = _log_in(browser)
         page = browser.get("/reset-password", params={"token": token})
         short = submit(browser, page, new="short", repeated="short")
         done = submit(browser, page, new=NEW, repeated=NEW)
@@ -54,25 +57,14 @@ def test_a_reset_link_sets_a_password_once(service: Served) -> None:
         notice = browser.get(done.headers["location"]).text
         ended, login = other.get("/admin/account"), _log_in(browser, NEW)
 
-    assert ANN in page.text
+    assert "Ask the operator of this service for a link to set a new one." in locked.text
+    assert (locked.status_code, ANN in page.text) == (429, True)
     assert (short.status_code, done.status_code, again.status_code) == (422, 303, 404)
     assert "12 characters at least; it has 5" in short.text
     assert "This link no longer works" in again.text
     assert "Your new password is set." in notice
     assert (ended.status_code, login.status_code) == (303, 303)
     assert "password_changed" in _kinds(service)
-
-
-def test_a_reset_link_ends_the_lock_of_a_user(service: Served) -> None:
-    token = create_reset_link(service.database, ANN, timedelta(hours=1))
-    with service.client() as browser:
-        _log_in(browser, "wrong")
-        execute(service.database, "UPDATE service.login_attempts SET failures = 20 WHERE subject LIKE 'account %%'")
-        locked = _log_in(browser).status_code
-        submit(browser, browser.get("/reset-password", params={"token": token}), new=NEW, repeated=NEW)
-        login = _log_in(browser, NEW)
-
-    assert (locked, login.status_code) == (429, 303)
 
 
 def test_a_reset_link_that_is_old_or_forged_sets_nothing(service: Served) -> None:
@@ -97,11 +89,6 @@ def test_a_session_ends_when_it_is_idle_and_some_hours_after_its_login(service: 
             assert (used, stored(service.database, noted)) == (200, [(True,)])
             execute(service.database, f"UPDATE service.sessions SET {ended_by}")
             assert browser.get("/admin/account").status_code == 303
-
-
-def test_the_login_page_says_whom_to_ask_for_a_forgotten_password(reading: Served) -> None:
-    with reading.client() as browser:
-        assert "Ask the operator of this service for a link to set a new one." in browser.get("/login").text
 
 
 def test_a_password_that_can_be_guessed_is_refused_and_others_are_taken() -> None:

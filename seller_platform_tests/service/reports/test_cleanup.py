@@ -7,18 +7,15 @@ import httpx
 import pytest
 
 from seller_platform.service.reports.cleanup import delete_expired
-from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.support.served import (
     ANN,
     Served,
     count_rows,
     execute,
     issue_token,
-    running_app,
     submit,
     with_connection,
 )
-from seller_platform_tests.support.waiting import wait_for
 
 _TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")
 
@@ -92,13 +89,6 @@ def test_a_second_use_still_revokes_the_consent_after_the_deletion(
 
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
     assert (ended.status_code, ended.json()["error"]) == (400, "invalid_grant")
-
-
-def test_the_worker_deletes_what_has_expired(service: Served, database_url: str) -> None:
-    issue_token(service.database, ANN, expires_in=timedelta(hours=-2))
-
-    with running_app(database_url, worker_pace=Pace(tidy_seconds=0.1)):
-        wait_for(lambda: not (_counts(service)["access_tokens"] or _counts(service)["authorizations"]))
 
 
 def test_what_has_ended_or_expired_otherwise_is_deleted(service: Served, database_url: str) -> None:

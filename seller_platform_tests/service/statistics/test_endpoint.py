@@ -370,32 +370,6 @@ def test_the_fields_of_the_stock_are_those_of_the_newest_snapshots(dashboard: tu
     assert all(row["out_of_stock_days"] == (1 if row["inventory"] == 0 else 0) for row in rows)
 
 
-def test_a_day_without_a_rate_is_named(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
-    execute(
-        served.database, "UPDATE service.exchange_rates SET currency = 'XXX' WHERE (day, currency) = (%s, 'GBP')", LAST
-    )
-    try:
-        query: dict[str, Any] = {"account_title": stored.titles[stored.keys[0]], "view_by": "date", "group_by": "day"}
-        answers = {
-            (currency, end): _get(served, **query, currency=currency, end_date=end)
-            for currency in ("GBP", "SEK", "ZZZ")
-            for end in (LAST, LAST - timedelta(days=1))
-        }
-    finally:
-        execute(served.database, "UPDATE service.exchange_rates SET currency = 'GBP' WHERE currency = 'XXX'")
-
-    assert {key: answer.status_code for key, answer in answers.items()} == {
-        ("GBP", LAST): 422,
-        ("GBP", LAST - timedelta(days=1)): 200,
-        ("SEK", LAST): 200,
-        ("SEK", LAST - timedelta(days=1)): 200,
-        ("ZZZ", LAST): 422,
-        ("ZZZ", LAST - timedelta(days=1)): 422,
-    }
-    assert f"on {LAST} the exchange rate of GBP is not known" in answers["GBP", LAST].text
-
-
 @pytest.mark.parametrize("days", [("0001-01-01", "9999-12-31"), ("0001-01-01", "0001-01-01"), ("9999-12-31",) * 2])
 def test_the_ends_of_the_calendar_are_days_like_others(dashboard: tuple[Served, Stored], days: tuple[str, str]) -> None:
     served, stored = dashboard
