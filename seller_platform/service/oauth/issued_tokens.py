@@ -223,15 +223,9 @@ async def exchange_code(
     Args:
         resource: The path of the resource that the code must be for, empty for the REST API; None is any.
     """
-    values = {
-        "hash": hash_of(code),
-        "client_id": application.client_id,
-        "redirect_uri": redirect_uri,
-        "code_challenge": code_challenge(code_verifier) if code_verifier is not None else None,
-        "scopes": None,
-        "resource": resource,
-    }
-    return await _use_once(connection, _CODE, code, values)
+    challenge = code_challenge(code_verifier) if code_verifier is not None else None
+    values = {"redirect_uri": redirect_uri, "code_challenge": challenge, "scopes": None, "resource": resource}
+    return await _use_once(connection, application, _CODE, code, values)
 
 
 async def rotate(
@@ -251,13 +245,8 @@ async def rotate(
         scopes: What the next access token may do; by default what its consent permits (RFC 6749 section 6).
         resource: The path of the resource that the token must be for, empty for the REST API; None is any.
     """
-    values = {
-        "hash": hash_of(refresh_token),
-        "client_id": application.client_id,
-        "scopes": None if scopes is None else [scope.value for scope in scopes],
-        "resource": resource,
-    }
-    return await _use_once(connection, _REFRESH_TOKEN, refresh_token, values)
+    values = {"scopes": None if scopes is None else [scope.value for scope in scopes], "resource": resource}
+    return await _use_once(connection, application, _REFRESH_TOKEN, refresh_token, values)
 
 
 async def revoke(connection: Connection, application: Application, token: str) -> int | None:
@@ -276,10 +265,11 @@ async def revoke(connection: Connection, application: Application, token: str) -
 
 
 async def _use_once(
-    connection: Connection, once: _SingleUse, secret: str, values: Mapping[str, object]
+    connection: Connection, application: Application, once: _SingleUse, secret: str, conditions: Mapping[str, object]
 ) -> IssuedTokens | RefusedUse:
     key = secrets.token_bytes(_RANDOM_BYTES)
-    used = await connection.execute(_statement(_USE, once, once.condition), {**values, "key": key})
+    values = {**conditions, "hash": hash_of(secret), "client_id": application.client_id, "key": key}
+    used = await connection.execute(_statement(_USE, once, once.condition), values)
     row = await used.fetchone()
     if row is not None:
         family, used_key = row

@@ -383,8 +383,14 @@ def test_a_snapshot_is_of_the_accounts_own_day_and_the_newest_counts(ann: httpx.
 
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
-    connect(shop.database, "S1.US")
     _load(shop.database, "S1.US")
+    connect(shop.database, "S1.DE")
+    of_group = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
+    assert (of_group.status_code, "account S1.DE" in of_group.json()["message"]) == (403, True)
+    # A stray receipt, and the connection of another account, make no replica.
+    assert (_read(ann), _write(ann, _period()).status_code) == ([], 200)
+    assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
+    connect(shop.database, "S1.US")
     execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.US'")
     execute(
         shop.database,
@@ -401,17 +407,6 @@ def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Se
         assert "another service" in answer.json()["message"]
     parents = ann.get(PATH, params={**US, "parent_asin": "P1"})
     assert "does not list parents" in _problems(parents)["parent_asin"][0]
-
-
-def test_a_stray_receipt_and_another_accounts_connection_make_no_replica(ann: httpx.Client, shop: Served) -> None:
-    _load(shop.database, "S1.US")
-    connect(shop.database, "S1.DE")
-    of_group = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
-
-    assert (of_group.status_code, "account S1.DE" in of_group.json()["message"]) == (403, True)
-    assert _read(ann) == []
-    assert _write(ann, _period()).status_code == 200
-    assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
 
 
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:

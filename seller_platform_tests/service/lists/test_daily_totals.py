@@ -125,17 +125,6 @@ def test_rows_that_are_merged_are_counted_as_one_when_they_are_loaded(service: S
     assert totals() == [(11, 4), (4, 4)]
 
 
-def test_the_newest_snapshot_is_counted(service: Served) -> None:
-    row = ("SKU", "Main", 5, "A", "available", None)
-    store_slice(service.database, STOCK, Window.day(FIRST), [(*row, FIRST)])
-    older = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
-    store_slice(service.database, STOCK, Window.day(SECOND), [])
-
-    newer = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
-
-    assert (older["total"], newer["total"], newer["data"]) == (1, 0, [])
-
-
 def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Served) -> None:
     with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
         store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
@@ -243,25 +232,6 @@ def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> Non
         assert announced() == stored()
         assert (key, "transactions") in _kept(service.database)
     assert answers[0] != answers[1]
-
-
-@pytest.mark.parametrize("query", [{}, {"view_by": "product", "group_by": "sku", "period_by": "Date"}])
-def test_a_replica_without_costs_answers_no_product_costs(service: Served, query: dict[str, object]) -> None:
-    names = ("product_sales", "product_cost", "profit", "roi", "profit_margin")
-    day = Window.day(SECOND)
-    insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])
-    own = _figures(service, *names, **query)
-    connect(service.database, US)
-    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "20.00")])
-    store_slice(service.database, LEDGER, MARCH, [])
-    copied = _figures(service, *names, **query)
-    store_slice(service.database, COSTS, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
-
-    all_costs = _figures(service, *names, **query)
-
-    assert own == [(Decimal("10.00"), Decimal("0.00"), Decimal("10.00"), None, Decimal("100.00"))]
-    assert copied == [(Decimal(f"{amount}.00"), None, None, None, None) for amount in (10, 20)]
-    assert all_costs[1] == (Decimal("20.00"), Decimal("3.00"), Decimal("17.00"), Decimal("566.67"), Decimal("85.00"))
 
 
 def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Served) -> None:

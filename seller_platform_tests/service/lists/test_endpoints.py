@@ -10,9 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.contract import Dataset, Kind, dataset_named
+from seller_platform.contract import Dataset, Kind, Window, dataset_named
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
 from seller_platform_tests.support.served import ANN, FIRST_DAY, LAST_DAY, Served, execute, insert_rows, rows_of, submit
+from seller_platform_tests.support.stored_rows import store_slice
 
 ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
 
@@ -313,6 +314,8 @@ def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Serve
     pages = [_body(_get(service, dataset_named("transactions"), page=page)) for page in (1, 2)]
 
     assert [row["quantity"] for row in _body(_get(service, STOCK))["data"]] == [3]
+    store_slice(service.database, STOCK, Window.day(date(2026, 3, 4)), [])  # is counted like one with rows
+    assert (_body(_get(service, STOCK))["total"], _body(_get(service, STOCK))["data"]) == (0, [])
     assert [len(page["data"]) for page in pages] == [500, 200]
 
 

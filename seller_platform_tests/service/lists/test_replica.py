@@ -147,17 +147,19 @@ def test_statistics_need_the_sales_of_every_day(replica: Served, ann: httpx.Clie
     ],
     ids=lambda view: view["group_by"],
 )
-def test_fees_that_were_not_read_are_null(replica: Served, ann: httpx.Client, view: dict[str, str]) -> None:
+def test_costs_and_fees_that_were_not_read_are_null(replica: Served, ann: httpx.Client, view: dict[str, str]) -> None:
     _sell(replica, FIRST)
-    mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
     mark_loaded(replica.database, DAILY, US, MARCH)
     mark_loaded(replica.database, LEDGER, US, Window(date(2026, 3, 2), TOMORROW))
     names = ("units_ordered", "product_sales", "product_cost", "platform_fees", "profit", "roi", "profit_margin")
 
+    (neither,) = _ask(ann, STATISTICS, **view).json()["data"]
+    mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
     (without,) = _ask(ann, STATISTICS, **view).json()["data"]
     mark_loaded(replica.database, LEDGER, US, Window.day(FIRST))
     (whole,) = _ask(ann, STATISTICS, **view).json()["data"]
 
+    assert [neither[name] for name in names] == [1, 10, None, None, None, None, None]
     assert [without[name] for name in names] == [1, 10, 0, None, None, None, None]
     assert [whole[name] for name in names] == [1, 10, 0, 0, 10, None, 100]
 

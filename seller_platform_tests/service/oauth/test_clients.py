@@ -164,7 +164,14 @@ def test_only_redirect_uris_that_are_safe_are_registered() -> None:
         *("https://bücher.example/", "https://app.example/\r\nX: y", "data:text/html,a.b", "file:///a.b"),
         *("desk://callback", "app.example:8443/callback", "com.example.app:callback", "com.example.app:"),
         *("com.example.app:/callback#part", "com.example.app://user@host/", "com.example.app:/?code=1", "com..app:/x"),
-        *(".com.app:/x", "com.ex;ample:/x", "https://app.example/?state", "https://app.example/?a=1;ISS=2"),
+        *(
+            "https://a;script-src/",
+            "https://app.example/" + "x" * 2_000,
+            ".com.app:/x",
+            "com.ex;ample:/x",
+            "https://app.example/?state",
+            "https://app.example/?a=1;ISS=2",
+        ),
     ):
         with pytest.raises(InvalidApplicationError):
             check_redirect_uri(uri)
@@ -234,11 +241,7 @@ def test_an_invalid_client_is_refused_with_its_problem(reading: Served) -> None:
             ("x" * 101, CALLBACK, "The name must have"),
             ("Good\u202eapp", CALLBACK, "The name must have"),
             ("App", "", "The redirect URL must be an absolute"),
-            ("App", "http://app.example/", "The redirect URL must be https"),
-            ("App", "https://app.example/#x", "The redirect URL must have no fragment"),
             ("App", "https://a;script-src/", "The redirect URL must name a host"),
-            ("App", "https://app.example/?tenant=1&code", "The redirect URL must have no parameter code"),
-            ("App", "https://app.example/" + "x" * 2000, "The redirect URL must be a URI of at most 2000"),
         ):
             answer = submit(browser, browser.get(NEW), name=name, redirect_uri=redirect_uri)
             assert (answer.status_code, problem in answer.text, f'value="{name}"' in answer.text) == (422, True, True)

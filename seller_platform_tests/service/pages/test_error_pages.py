@@ -47,17 +47,6 @@ def test_without_the_store_the_start_page_answers_and_others_say_so() -> None:
     assert page.headers["x-request-id"] in page.text
 
 
-def test_the_icon_is_served_for_old_and_new_browsers(reading: Served) -> None:
-    old, new = (httpx.get(f"{reading.base_url}{path}") for path in ("/favicon.ico", "/static/favicon.svg"))
-
-    assert (old.status_code, old.headers["content-type"], old.content[:4]) == (
-        200,
-        "image/vnd.microsoft.icon",
-        b"\0\0\1\0",
-    )
-    assert (new.status_code, new.headers["content-type"]) == (200, "image/svg+xml")
-
-
 def test_moments_on_pages_have_a_time_and_a_zone() -> None:
     moment = datetime(2026, 3, 9, 20, 5, tzinfo=timezone(timedelta(hours=-7)))
 
