@@ -289,7 +289,7 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     assert events[4][3]["accounts"] == "all"
 
 
-def test_the_page_of_applications_lists_one_once_with_what_was_chosen_and_its_days(service: Served) -> None:
+def test_the_page_of_applications_shows_what_was_chosen_and_the_days(service: Served) -> None:
     _pair(service, {**_ticked("S1.US"), **_WRITE})
     pair = _pair(service, {"scope:reports": None})
     with service.client() as browser, _client(service, pair) as client:
