@@ -18,7 +18,7 @@ PASSWORD = "seven quiet lanterns drift north"
 """What the reader types where a command asks for a password."""
 
 _SHELL_SYNTAX = frozenset("|><;&$")
-_ASKING = "seller-platform service user"
+_ASKING = "seller-platform service user add"
 _REGISTERED = re.compile(r"client id: +(\S+)\s+client secret: +(\S+)")
 
 

@@ -7,6 +7,7 @@ and every class of errors that a module which runs import raises.
 import ast
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import seller_platform
@@ -99,6 +100,7 @@ NOT_REACHED: Mapping[str, tuple[str, str]] = {
 """The reason why runs do not reach something, and an ordinary test that does."""
 
 
+@cache
 def reachable() -> frozenset[str]:
     """Return all that can be reached, with its kind before its name.
 
