@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
-from seller_platform.errors import CannotListenError
 from seller_platform.service.metrics import ReportCollector, metrics_page
 from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
@@ -269,15 +268,3 @@ def _environment(process_id: int) -> list[str]:
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     raw = b"".join(Path(f"/proc/{child}/environ").read_bytes() for child in children)
     return [entry.partition("=")[2] for entry in raw.decode().split("\0")]
-
-
-def test_a_port_that_is_taken_is_named_with_its_option() -> None:
-    registry = CollectorRegistry()
-    with metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url:
-        port = int(url.rpartition(":")[2].partition("/")[0])
-
-        second = metrics_page(registry, host="127.0.0.1", port=port, option="--metrics-port")
-        with pytest.raises(CannotListenError, match=f"port {port}") as refused, second:
-            pass
-
-    assert "--metrics-port" in str(refused.value)

@@ -131,6 +131,19 @@ def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> N
     assert totals == {None: 1, "platform": 1, "non-platform": 1}
 
 
+def test_a_pair_of_several_accounts_says_their_titles(service: Served) -> None:
+    execute(service.database, "UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'S4.IT'")
+    execute(service.database, "UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'S4.IT'")
+
+    with service.client(ANN) as client:
+        query = {"per_page": "20", "seller_id": "S4", "marketplace_id": "FR"}
+        answer = client.get("/inventory/list", params=query)
+
+    assert answer.json()["errors"] == {
+        "seller_id": ["selects 2 of your accounts; select one by its account_title: Twin, Other"]
+    }
+
+
 def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) -> None:
     american = _body(_get(reading, DAILY, start_date=None, end_date=None))
     german = _body(_get(reading, DAILY, account_title="Shop DE", start_date=None, end_date=None))
