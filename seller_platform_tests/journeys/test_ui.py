@@ -151,24 +151,25 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
 
 
 @pytest.mark.browser
-def test_all_is_loaded_and_a_failure_repaired_in_the_dagster_ui(place: Deployment, tmp_path: Path, page: Page) -> None:
+def test_marts_are_built_and_a_failure_repaired_in_the_dagster_ui(
+    place: Deployment, tmp_path: Path, page: Page
+) -> None:
     desk = DagsterPages(page, place, _folder_of_pictures(tmp_path))
     account, month = _closed_month(place)
 
-    _materialize_all(desk)
-    everything = place.state()
+    _materialize_all(desk, "/locations/seller_platform/asset-groups/marts")
     chart = _chart(desk, account, month)
     reason = _fail_and_repair(desk, place, account, month)
     repaired = place.state().assets["seller/orders"]
 
-    assert everything.unfinished == {}
     assert chart.startswith("Sales and profit by day, ")
     assert f"({account}), {date.fromisoformat(month):%B %Y}, " in chart
     assert "the upstream answered 404: there is no account of seller" in reason
     assert repaired.is_whole
 
 
-# The jobs, the checks and their pages have tests without a browser, which each change is tried with.
+# The jobs, the checks and their pages have tests without a browser, which each change is tried with. A backfill of a
+# group of assets is tried with each change, too.
 @pytest.mark.nightly
 @pytest.mark.browser
 def test_reports_checks_and_held_months_are_handled_in_the_dagster_ui(
@@ -178,11 +179,14 @@ def test_reports_checks_and_held_months_are_handled_in_the_dagster_ui(
     desk = DagsterPages(page, place, folder)
     account, month = _closed_month(place)
 
+    _materialize_all(desk, "/asset-groups")
+    everything = place.state()
     reports, evaluated = _request_a_report_and_execute_checks(desk, account)
     held = _accept_a_held_month(desk, place, account, month)
     still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
     red = place.failed_checks()
 
+    assert everything.unfinished == {}
     assert reports == "Materialized"
     assert evaluated == "Passed"
     assert "no row was read" in held
@@ -242,9 +246,9 @@ def _loads(place: Deployment) -> int:
         return int(loads.scalar_one())
 
 
-def _materialize_all(desk: DagsterPages) -> None:
-    """Click *Materialize all…* and *Launch backfill* on the first page, and wait until the backfill has succeeded."""
-    desk.open("/asset-groups")
+def _materialize_all(desk: DagsterPages, path: str) -> None:
+    """Click *Materialize all…* and *Launch backfill* on a page of assets, and wait until the backfill has succeeded."""
+    desk.open(path)
     desk.click("Materialize all")
     desk.click("Launch backfill", inside=desk.page.get_by_role("dialog"))
     desk.page.get_by_role("dialog").wait_for(state="detached")
