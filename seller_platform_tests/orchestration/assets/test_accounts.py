@@ -261,7 +261,7 @@ def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
 
 @pytest.mark.slow
 def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) -> None:
-    patience = discovery_definitions(clock=lambda: installed.now, tick_seconds=10)
+    patience = discovery_definitions(clock=lambda: installed.now, tick_seconds=5)
     installed.defs = dg.Definitions.merge(patience, dg.Definitions(resources=installed.resources))
     with installed.upstreams["ana"].lock:  # the token endpoint waits for this lock
         installed.upstreams["ana"].access.clear()
