@@ -19,7 +19,7 @@ from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open
 from seller_platform.contract.window import Window
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.warehouse.marts.rules.formulas import read_formula
-from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, read_journal_accounts
+from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document
@@ -273,7 +273,7 @@ def test_the_accounts_of_the_example_are_the_default(tmp_path: Path) -> None:
     (example,) = Document(PAGES / "month-end.md").blocks("yaml")
     (tmp_path / "accounts.yaml").write_text(example)
 
-    assert read_journal_accounts(tmp_path / "accounts.yaml") == DEFAULT_ACCOUNTS
+    assert accounts_of(tmp_path / "accounts.yaml") == DEFAULT_ACCOUNTS
 
 
 def test_the_lines_that_are_not_typed_are_still_in_the_documents() -> None:

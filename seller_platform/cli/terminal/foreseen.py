@@ -12,7 +12,7 @@ from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOU
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.root_user import DATA
-from seller_platform.warehouse.postgres.urls import user_and_place
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS = (
@@ -56,7 +56,8 @@ def _database() -> dict[str, str]:
     with suppress(SellerPlatformError):
         settings = read_settings()
         if settings.database_url is not None:
-            return user_and_place(settings.database_url.get_secret_value())
+            url = parsed_url(settings.database_url.get_secret_value())
+            return {"user": user_of(url), "where": place_of(url)}
         if has_database(settings.home):
             data = settings.home / EMBEDDED_FOLDER / DATA
             return {"where": str(data.resolve() / WAREHOUSE), "user": SUPERUSER}

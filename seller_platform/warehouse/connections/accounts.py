@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
+from sqlalchemy import Connection, RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
@@ -200,19 +200,16 @@ def account_named(database: Database, name: str) -> KnownAccount:
         return every[key_named(name, {key: each.account.title for key, each in every.items()})]
 
 
-_OF_KEY = select(ACCOUNTS).where(ACCOUNTS.c.key == bindparam("sought"))
-
-
 def account_of(database: Database, key: str) -> KnownAccount:
     """Return the account of that key, retired or not.
 
     Raises:
         UnknownAccountError: No account ever had it.
     """
-    row = database.execute(_OF_KEY, {"sought": key}).mappings().one_or_none()
-    if row is None:
+    account = accounts_by_key(database, [key]).get(key)
+    if account is None:
         raise UnknownAccountError(key, [listed.key for listed in accounts(database)])
-    return _account(row)
+    return account
 
 
 def accounts_by_key(database: Database, keys: Collection[str]) -> dict[str, KnownAccount]:

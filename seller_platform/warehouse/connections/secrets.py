@@ -108,10 +108,7 @@ class SecretBox:
         Raises:
             SecretKeyError: It was encrypted with another key; the message names it.
         """
-        try:
-            return self._current().rotate(sealed)
-        except InvalidToken:
-            raise SecretKeyError(name) from None
+        return self.seal(self.open(sealed, name))
 
     def first(self) -> "SecretBox":
         """Return a box with the first key alone. It opens only what that key sealed."""

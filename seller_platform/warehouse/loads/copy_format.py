@@ -39,11 +39,6 @@ _ESCAPE = re.compile(rb"\\(?:[\\nrtbf]|u00[01][0-9a-f])")
 _CHARACTERS = {_JSON.encode(chr(code))[1:-1]: chr(code).encode() for code in range(32)} | {b"\\\\": b"\\\\"}
 
 
-def row_hashes(lines: Iterable[bytes | str], seed: int = 0) -> bytes:
-    """Return the XXH3 hashes of lines, 16 bytes each, one after the other."""
-    return b"".join(map(xxh3_128_digest, lines, repeat(seed)))
-
-
 def sum_of_hashes(hashes: bytes) -> bytes:
     """Return the sum of hashes modulo 2**128 - 1."""
     number = int.from_bytes(hashes)
@@ -108,8 +103,8 @@ class RowWriter:
         return lines
 
     def hashes(self, lines: Iterable[bytes]) -> bytes:
-        """Return the hashes of rows, which differ where columns, day, `extra` or tags differ."""
-        return row_hashes(lines, self._seed)
+        """Return the XXH3 hashes of rows, 16 bytes each; they differ where columns, day, `extra` or tags differ."""
+        return b"".join(map(xxh3_128_digest, lines, repeat(self._seed)))
 
     def block(
         self,

@@ -78,15 +78,12 @@ class Figures:
 
     def after(self, gone: "Figures", new: "Figures") -> "Figures":
         """Return the figures after rows went and came."""
-        return Figures(
-            self.rows - gone.rows + new.rows,
-            {name: each - gone.filled.get(name, 0) + new.filled.get(name, 0) for name, each in self.filled.items()},
-            {
-                name: each - gone.gross.get(name, _NONE) + new.gross.get(name, _NONE)
-                for name, each in self.gross.items()
-            },
-            {name: each - gone.net.get(name, _NONE) + new.net.get(name, _NONE) for name, each in self.net.items()},
-        )
+
+        def moved(kind: str) -> dict[str, Any]:
+            whole, went, came = (getattr(each, kind) for each in (self, gone, new))
+            return {name: each - went.get(name, 0) + came.get(name, 0) for name, each in whole.items()}
+
+        return Figures(self.rows - gone.rows + new.rows, moved("filled"), moved("gross"), moved("net"))
 
 
 @dataclass(frozen=True)

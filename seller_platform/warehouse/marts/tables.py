@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.schema.tables import METADATA, MOMENT, TYPES, numbered, platform_table
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, TYPES, numbered, platform_table, required
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 
@@ -13,46 +13,38 @@ BUILDS = platform_table(
     "mart_builds",
     "The receipts of marts: one row for each time a partition was built.",
     numbered("The number of the build; later builds have larger ones."),
-    Column("mart", Text, nullable=False, comment="The table in schema marts that was built."),
-    Column("account", Text, nullable=False, comment="Key of the account."),
+    required("mart", Text, "The table in schema marts that was built."),
+    required("account", Text, "Key of the account."),
     Column("window_start", Date, comment="The first day of the month; null where the whole account was built."),
     Column("window_end", Date, comment="The first day after it."),
-    Column("rows", BigInteger, nullable=False, comment="Rows of the partition after the build."),
-    Column("digest", LargeBinary, nullable=False, comment="Order-independent digest of the rows."),
-    Column("parameters", JSONB, nullable=False, comment="The numbers that the computation was given."),
-    Column(
-        "loads",
-        JSONB,
-        nullable=False,
-        comment="The newest load of each dataset that was read: dataset and platform.loads.id.",
-    ),
+    required("rows", BigInteger, "Rows of the partition after the build."),
+    required("digest", LargeBinary, "Order-independent digest of the rows."),
+    required("parameters", JSONB, "The numbers that the computation was given."),
+    required("loads", JSONB, "The newest load of each dataset that was read: dataset and platform.loads.id."),
     Column("version", Text, comment="Digest of the code that computed them; null for builds of earlier versions."),
     Column("run_id", Text, comment="The Dagster run."),
-    Column("started_at", MOMENT, nullable=False, comment="When the build began."),
-    Column("finished_at", MOMENT, nullable=False, comment="When its rows were stored."),
+    required("started_at", MOMENT, "When the build began."),
+    required("finished_at", MOMENT, "When its rows were stored."),
     Index(None, "mart", "account", "window_start"),
 )
 
 DERIVED = platform_table(
     "derived_partitions",
     "The newest try of each partition of a mart and of its files: made or failed.",
-    Column("folder", Text, nullable=False, comment="The folder of files; empty for a table of schema marts."),
-    Column("name", Text, nullable=False, comment="The mart, or the table that was exported."),
-    Column("account", Text, nullable=False, comment="Key of the account; empty for files of all accounts."),
+    required("folder", Text, "The folder of files; empty for a table of schema marts."),
+    required("name", Text, "The mart, or the table that was exported."),
+    required("account", Text, "Key of the account; empty for files of all accounts."),
     Column("month", Date, comment="The first day of the month; null where the whole account is made at once."),
-    Column(
-        "changes",
-        BigInteger,
-        nullable=False,
-        comment="Sum of the newest changes of what the newest try read; another one after each change.",
+    required(
+        "changes", BigInteger, "Sum of the newest changes of what the newest try read; another one after each change."
     ),
-    Column("version", Text, nullable=False, comment="Digest of the code of the newest try."),
+    required("version", Text, "Digest of the code of the newest try."),
     Column(
         "run_id",
         Text,
         comment="The Dagster run of the newest try; null without one, empty once that was reported to Dagster.",
     ),
-    Column("tried_at", MOMENT, nullable=False, comment="When the newest try ended."),
+    required("tried_at", MOMENT, "When the newest try ended."),
     Column("digest", LargeBinary, comment="Digest of what was made last; null before it was made."),
     Column("changed_build_id", BigInteger, comment="The build of a mart that changed its rows last."),
     Column(
@@ -78,8 +70,8 @@ def mart_table_for(mart: Mart, metadata: MetaData = METADATA) -> Table:
             Column(column.name, TYPES[column.kind], nullable=column.nullable and not column.key, comment=column.doc)
             for column in mart.columns
         ),
-        Column(ACCOUNT, Text, nullable=False, comment="Key of the account."),
-        Column(BUILD_ID, BigInteger, nullable=False, comment="The build that wrote the row: platform.mart_builds.id."),
+        required(ACCOUNT, Text, "Key of the account."),
+        required(BUILD_ID, BigInteger, "The build that wrote the row: platform.mart_builds.id."),
         Index(f"ix_{mart.name}_partition", ACCOUNT, *([mart.day] if mart.day else [])),
         schema=MARTS_SCHEMA,
         comment=mart.doc,

@@ -44,12 +44,6 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
     raise _error(name, problem)
 
 
-def user_and_place(url: str) -> dict[str, str]:
-    """Return the user of a URL, and its host and database."""
-    parsed = parsed_url(url)
-    return {"user": user_of(parsed), "where": place_of(parsed)}
-
-
 def user_of(url: sqlalchemy.URL) -> str:
     """Return the user that a URL names, before the host or as a parameter."""
     return str(url.query.get("user", url.username or ""))

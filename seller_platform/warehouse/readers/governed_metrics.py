@@ -123,10 +123,6 @@ class Metric:
         return next((each for each in self.tables if set(by) <= set(each.dimensions)), None)
 
 
-def _sum(column: str) -> str:
-    return f"sum({column})"
-
-
 def _known(column: str) -> str:
     """Return the sum of a column, which is not known where one of the values is not."""
     return f"CASE WHEN bool_and({column} IS NOT NULL) THEN sum({column}) END"
@@ -140,30 +136,30 @@ _ORDERS = "count(DISTINCT platform_order_id) FILTER (WHERE lower(order_status) N
 _COUNT, _MONEY, _PERCENT = MetricUnit.COUNT, MetricUnit.MONEY, MetricUnit.PERCENT
 
 METRICS = (
-    Metric("units", "Units ordered, in all sales channels.", _sum("units"), _COUNT),
+    Metric("units", "Units ordered, in all sales channels.", "sum(units)", _COUNT),
     Metric("orders", "Orders that are not cancelled, in all sales channels.", _ORDERS, _COUNT, (_ORDER_LINES,)),
-    Metric("product_sales", "Revenue from products, without tax and shipping.", _sum("product_sales"), _MONEY),
+    Metric("product_sales", "Revenue from products, without tax and shipping.", "sum(product_sales)", _MONEY),
     Metric(
         "average_price",
         "Revenue from products for one unit.",
         "round(sum(product_sales) / nullif(sum(units), 0), 2)",
         _MONEY,
     ),
-    Metric("refunds", "What was given back to buyers, by the day it was posted.", _sum("refunds"), _MONEY),
-    Metric("refund_rate", "Refunds in percent of the revenue from products.", _percent(_sum("refunds")), _PERCENT),
+    Metric("refunds", "What was given back to buyers, by the day it was posted.", "sum(refunds)", _MONEY),
+    Metric("refund_rate", "Refunds in percent of the revenue from products.", _percent("sum(refunds)"), _PERCENT),
     Metric(
         "platform_fees",
         "Fees of the marketplace; by product only those that name one.",
-        _sum("platform_fees"),
+        "sum(platform_fees)",
         _MONEY,
     ),
     Metric(
-        "fee_rate", "Platform fees in percent of the revenue from products.", _percent(_sum("platform_fees")), _PERCENT
+        "fee_rate", "Platform fees in percent of the revenue from products.", _percent("sum(platform_fees)"), _PERCENT
     ),
     Metric(
         "advertising",
         "What was paid for advertising beside the platform fees.",
-        _sum("advertising"),
+        "sum(advertising)",
         _MONEY,
         (_BY_DAY,),
     ),
@@ -186,7 +182,7 @@ METRICS = (
         _PERCENT,
         needs_costs=True,
     ),
-    Metric("units_without_cost", "Units sold without a valid cost.", _sum("units_without_cost"), _COUNT),
+    Metric("units_without_cost", "Units sold without a valid cost.", "sum(units_without_cost)", _COUNT),
 )
 """Every metric, in the order in which they are listed."""
 

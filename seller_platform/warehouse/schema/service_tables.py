@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
 from sqlalchemy.schema import SchemaItem
 
-from seller_platform.warehouse.schema.tables import METADATA, MOMENT, belonging, counted, numbered, stamped
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, belonging, counted, numbered, required, stamped
 
 SERVICE = "service"
 
@@ -33,10 +33,10 @@ USERS = _table(
     "users",
     "Who may log in.",
     numbered("The number of the user."),
-    Column("email", Text, nullable=False, comment="The e-mail address, with which the user logs in."),
-    Column("name", Text, nullable=False, comment="The name on pages."),
-    Column("password_hash", Text, nullable=False, comment="argon2id, with its parameters and salt."),
-    Column("status", Text, nullable=False, server_default="active", comment="active or closed."),
+    required("email", Text, "The e-mail address, with which the user logs in."),
+    required("name", Text, "The name on pages."),
+    required("password_hash", Text, "argon2id, with its parameters and salt."),
+    required("status", Text, server_default="active", comment="active or closed."),
     stamped("created_at", "When the user was added."),
     Index("uq_users_email", text("lower(email)"), unique=True),
 )
@@ -54,7 +54,7 @@ ACCOUNT_GROUPS = _table(
     "Named groups of a user's accounts.",
     numbered("The number of the group."),
     belonging("user_id", USERS.c.id, "Its user: service.users.id."),
-    Column("title", Text, nullable=False, comment="Its name, which is unique for the user."),
+    required("title", Text, "Its name, which is unique for the user."),
     Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
 )
 
@@ -69,10 +69,10 @@ APPLICATIONS = _table(
     "applications",
     "OAuth clients (RFC 6749 section 2): registered, or approved as their document describes them.",
     Column("client_id", Text, primary_key=True, comment="The public id of the application."),
-    Column("name", Text, nullable=False, comment="The name that consent pages show."),
+    required("name", Text, "The name that consent pages show."),
     Column("secret_hash", LargeBinary, comment="SHA-256 of the secret; null for a public client."),
-    Column("redirect_uris", ARRAY(Text), nullable=False, comment="The addresses where users are sent back to."),
-    Column("origin", Text, nullable=False, comment="operator, owner or document: who says what the application is."),
+    required("redirect_uris", ARRAY(Text), "The addresses where users are sent back to."),
+    required("origin", Text, "operator, owner or document: who says what the application is."),
     Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="The user who registered it."),
     stamped("registered_at", "When it was registered, or last approved as its document describes it."),
     Column("resource", Text, comment="The path of the only resource that its tokens are for; null: any."),
@@ -91,30 +91,22 @@ AUTHORIZATIONS = _table(
         Date,
         comment="The last day (UTC) on which a token of it was used to read or write; null: never.",
     ),
-    Column(
-        "scopes",
-        ARRAY(Text),
-        nullable=False,
-        server_default="{read,costs:write,reports}",
-        comment="What its tokens may do.",
-    ),
+    required("scopes", ARRAY(Text), server_default="{read,costs:write,reports}", comment="What its tokens may do."),
     Column(
         "accounts", ARRAY(Text), comment="Keys of the accounts it is for; null: all of the user's, also later ones."
     ),
-    Column(
+    required(
         "expires_at",
         MOMENT,
-        nullable=False,
         server_default=text("now() + '365 days'::interval"),
         comment="The absolute end: no token of it is valid longer.",
     ),
     Column(
         "resource", Text, comment="The path of the resource that its tokens are for (RFC 8707); null: the REST API."
     ),
-    Column(
+    required(
         "is_resource_assumed",
         Boolean,
-        nullable=False,
         server_default="false",
         comment="Whether the request named no resource, or that of the REST API, and got another.",
     ),
@@ -132,9 +124,9 @@ AUTHORIZATION_CODES = _table(
     "Authorisation codes, single use.",
     Column("code_hash", LargeBinary, primary_key=True, comment="SHA-256 of the code."),
     _family(),
-    Column("redirect_uri", Text, nullable=False, comment="Where the code was sent to."),
+    required("redirect_uri", Text, "Where the code was sent to."),
     Column("code_challenge", Text, comment="PKCE challenge, method S256 (RFC 7636)."),
-    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    required("expires_at", MOMENT, "When it expires."),
     Column("used_at", MOMENT, comment="When it was exchanged; null until then."),
 )
 
@@ -143,7 +135,7 @@ ACCESS_TOKENS = _table(
     "Bearer tokens (RFC 6750).",
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
-    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    required("expires_at", MOMENT, "When it expires."),
     Column("scopes", ARRAY(Text), comment="What it may do; null: what its consent permits."),
 )
 
@@ -152,7 +144,7 @@ REFRESH_TOKENS = _table(
     "Refresh tokens, single use; a second use revokes the family, but for a minute where agents ask.",
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
-    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    required("expires_at", MOMENT, "When it expires."),
     Column("used_at", MOMENT, comment="When it was exchanged; null until then."),
     Column(
         "successor_key",
@@ -166,16 +158,10 @@ SESSIONS = _table(
     "Browser sessions of the login, consent and developer pages.",
     Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
     belonging("user_id", USERS.c.id, "Who logged in: service.users.id.", index=True),
-    Column("expires_at", MOMENT, nullable=False, comment="When it ends at the latest."),
+    required("expires_at", MOMENT, "When it ends at the latest."),
     stamped("created_at", "When the login was."),
     stamped("last_used_at", "To the minute."),
-    Column(
-        "idle_seconds",
-        Integer,
-        nullable=False,
-        server_default="7200",
-        comment="How long it may be unused before it ends.",
-    ),
+    required("idle_seconds", Integer, server_default="7200", comment="How long it may be unused before it ends."),
 )
 
 RESET_LINKS = _table(
@@ -184,15 +170,15 @@ RESET_LINKS = _table(
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the link."),
     belonging("user_id", USERS.c.id, "Whose password it sets: service.users.id.", index=True),
     stamped("created_at", "When it was created."),
-    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    required("expires_at", MOMENT, "When it expires."),
 )
 
 LOGIN_ATTEMPTS = _table(
     "login_attempts",
     "The logins that failed or are under way, for as long as they count against the next.",
     Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
-    Column("failures", Integer, nullable=False, comment="How many there are."),
-    Column("expires_at", MOMENT, nullable=False, comment="When none of them counts any more."),
+    required("failures", Integer, "How many there are."),
+    required("expires_at", MOMENT, "When none of them counts any more."),
 )
 
 SECURITY_EVENTS = _table(
@@ -200,12 +186,12 @@ SECURITY_EVENTS = _table(
     "Logins, consents, tokens and their management; append-only.",
     numbered("The number of the event, in the order of time."),
     stamped("at", "When it happened."),
-    Column("kind", Text, nullable=False, comment="What happened, such as login_failed."),
+    required("kind", Text, "What happened, such as login_failed."),
     Column("user_id", BigInteger, comment="The user whom it concerns; kept when the user is deleted."),
     Column("client_id", Text, comment="The application that it concerns."),
     Column("address", Text, comment="The network address of the request; null: a command of the operator."),
     Column("request_id", Text, comment="The X-Request-Id of the request."),
-    Column("details", JSONB, nullable=False, server_default="{}", comment="Facts for people, without secrets."),
+    required("details", JSONB, server_default="{}", comment="Facts for people, without secrets."),
     Index(None, "at"),
     Index(None, "user_id", "id"),
 )
@@ -215,9 +201,9 @@ PRODUCTS = _table(
     "What the service knows of a product beside its rows.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("sku", Text, primary_key=True, comment="Seller SKU."),
-    Column("asin", Text, nullable=False, comment="Product identifier on the marketplace."),
+    required("asin", Text, "Product identifier on the marketplace."),
     Column("parent_asin", Text, comment="The listing of which the product is a variant."),
-    Column("product_name", Text, nullable=False, comment="Name of the product."),
+    required("product_name", Text, "Name of the product."),
     Column("buybox_price", Numeric, comment="The price of the offer that buyers see first."),
     Column("sales_rank", BigInteger, comment="Rank among the products of its category."),
     Column("lead_time_days", BigInteger, comment="Days from an order at the supplier to sellable stock."),
@@ -230,7 +216,7 @@ EXCHANGE_RATES = _table(
     "Exchange rates by day.",
     Column("day", Date, primary_key=True, comment="The day of the rate."),
     Column("currency", Text, primary_key=True, comment="ISO 4217 code."),
-    Column("per_euro", Numeric, nullable=False, comment="Units of the currency for one euro."),
+    required("per_euro", Numeric, "Units of the currency for one euro."),
 )
 
 STATUS = _table(
@@ -243,13 +229,9 @@ STATUS = _table(
         server_default=text("true"),
         comment="Always true, so that there is one row.",
     ),
-    Column("active", Boolean, nullable=False, server_default=text("true"), comment="Whether the service answers."),
-    Column(
-        "message",
-        Text,
-        nullable=False,
-        server_default="All systems are operational.",
-        comment="A sentence for the users of the API.",
+    required("active", Boolean, server_default=text("true"), comment="Whether the service answers."),
+    required(
+        "message", Text, server_default="All systems are operational.", comment="A sentence for the users of the API."
     ),
 )
 
@@ -258,11 +240,11 @@ REPORT_JOBS = _table(
     "The reports that were requested; deleted when they expire.",
     numbered("The number of the report."),
     belonging("user_id", USERS.c.id, "Who requested it: service.users.id.", index=True),
-    Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
-    Column("accounts", ARRAY(Text), nullable=False, comment="Keys of the accounts that this selected."),
-    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
-    Column("value", Text, nullable=False, comment="The value of that parameter."),
-    Column("state", Text, nullable=False, server_default="processing", comment="processing, completed or failed."),
+    required("selection", JSONB, "How its accounts were selected."),
+    required("accounts", ARRAY(Text), "Keys of the accounts that this selected."),
+    required("selector", Text, "The parameter that says what the report holds."),
+    required("value", Text, "The value of that parameter."),
+    required("state", Text, server_default="processing", comment="processing, completed or failed."),
     counted("progress", "Percent; never falls."),
     counted("failures", "How many leases ended by themselves, because writing it failed or its worker died."),
     Column("leased_until", MOMENT, comment="When the lease of its worker ends; null without one."),
@@ -283,7 +265,7 @@ REPORT_CHUNKS = _table(
     "The rows of completed reports, which never change.",
     belonging("report_id", REPORT_JOBS.c.id, "The report: service.report_jobs.id.", primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False, comment="Counted from 1."),
-    Column("rows", LargeBinary, nullable=False, comment="JSON objects with commas between, in UTF-8."),
+    required("rows", LargeBinary, "JSON objects with commas between, in UTF-8."),
 )
 
 IDEMPOTENCY_KEYS = _table(
@@ -292,10 +274,10 @@ IDEMPOTENCY_KEYS = _table(
     belonging("user_id", USERS.c.id, "Who sent it: service.users.id.", primary_key=True),
     Column("endpoint", Text, primary_key=True, comment="Method and path."),
     Column("key", Text, primary_key=True, comment="The value of the header Idempotency-Key."),
-    Column("fingerprint", LargeBinary, nullable=False, comment="SHA-256 of the query and the body."),
-    Column("status", Integer, nullable=False, comment="The HTTP status of the answer."),
+    required("fingerprint", LargeBinary, "SHA-256 of the query and the body."),
+    required("status", Integer, "The HTTP status of the answer."),
     Column("media_type", Text, comment="The type of its body."),
-    Column("body", LargeBinary, nullable=False, comment="The body of the answer."),
+    required("body", LargeBinary, "The body of the answer."),
     stamped("stored_at", "When the answer was stored."),
     Index(None, "stored_at"),
 )
@@ -313,37 +295,35 @@ UNSUMMED_LOADS = _table(
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller that was loaded."),
     Column("load_id", BigInteger, primary_key=True, comment="The load: platform.loads.id."),
-    Column("months", DATERANGE, nullable=False, comment="The whole months in which it may have changed rows."),
+    required("months", DATERANGE, "The whole months in which it may have changed rows."),
 )
 
 DAILY_COUNTS = _table(
     "daily_counts",
     "How many rows each day of a list has.",
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("dataset", Text, nullable=False, comment="The table in schema seller that is counted."),
-    Column("local_day", Date, nullable=False, comment="The day, in the account's time zone."),
+    required("account", Text, "Key of the account."),
+    required("dataset", Text, "The table in schema seller that is counted."),
+    required("local_day", Date, "The day, in the account's time zone."),
     Column("part", Text, comment="The part of the list, where it has parts."),
-    Column(
-        "is_merged", Boolean, nullable=False, comment="True: of all parts, and those with the same key are one row."
-    ),
-    Column("rows", BigInteger, nullable=False, comment="Rows of the day."),
+    required("is_merged", Boolean, "True: of all parts, and those with the same key are one row."),
+    required("rows", BigInteger, "Rows of the day."),
     Index(None, "account", "dataset", "local_day"),
 )
 
 PRODUCT_DAYS = _table(
     "product_days",
     "Sales, costs and fees by product and month, and by day.",
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("month", Date, nullable=False, comment="Its first day."),
+    required("account", Text, "Key of the account."),
+    required("month", Date, "Its first day."),
     Column("sku", Text, comment="Null: sales that name no product."),
-    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
-    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    required("kind", Text, "sales, cost or fees."),
+    required("currency", Text, "Empty: the currency of the account."),
     Column("units", Numeric, comment="Units ordered in the month; null unless sales."),
     Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
-    Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
-    Column("days", ARRAY(Date), nullable=False, comment="The days that have rows, in no order."),
+    required("day_bits", Integer, "The days that have rows: bit 0 is the first of the month."),
+    required("days", ARRAY(Date), "The days that have rows, in no order."),
     Column("units_of_days", ARRAY(BigInteger), comment="Units ordered on these days; null unless sales."),
-    Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
+    required("amounts_of_days", ARRAY(Numeric), "The sums of these days."),
     Index(None, "account", "month"),
     Index(None, "account", "sku"),
 )
@@ -354,16 +334,14 @@ PRODUCT_MONTHS = _table(
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("target", Text, primary_key=True, comment="The currency of the amounts."),
     Column("month", Date, primary_key=True, comment="Its first day."),
-    Column("rates_hash", Numeric, nullable=False, comment="Hash of the exchange rates of its days; 0: none is used."),
-    Column("skus", ARRAY(Text), nullable=False, comment="Its products; null: sales that name no product."),
-    Column("day_bits", ARRAY(Integer), nullable=False, comment="Their days with sales or fees: bit 0 is the first."),
-    Column("units", ARRAY(Numeric), nullable=False, comment="Their units ordered."),
-    Column("sales", ARRAY(Numeric), nullable=False, comment="Their sales, each day converted, and not rounded."),
-    Column("costs", ARRAY(Numeric), nullable=False, comment="Their costs, in the same way."),
-    Column("fees", ARRAY(Numeric), nullable=False, comment="Their fees, in the same way."),
-    Column(
-        "conversions", ARRAY(Integer), nullable=False, comment="Converted amounts of theirs: 1 sales, 2 costs, 4 fees."
-    ),
+    required("rates_hash", Numeric, "Hash of the exchange rates of its days; 0: none is used."),
+    required("skus", ARRAY(Text), "Its products; null: sales that name no product."),
+    required("day_bits", ARRAY(Integer), "Their days with sales or fees: bit 0 is the first."),
+    required("units", ARRAY(Numeric), "Their units ordered."),
+    required("sales", ARRAY(Numeric), "Their sales, each day converted, and not rounded."),
+    required("costs", ARRAY(Numeric), "Their costs, in the same way."),
+    required("fees", ARRAY(Numeric), "Their fees, in the same way."),
+    required("conversions", ARRAY(Integer), "Converted amounts of theirs: 1 sales, 2 costs, 4 fees."),
     stamped("summed_at", "When it was summed."),
 )
 
@@ -378,12 +356,12 @@ CHANGED_MONTHS = _table(
 DAY_SUMS = _table(
     "day_sums",
     "Sales, costs and fees of all products by day.",
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("local_day", Date, nullable=False, comment="The day, in the account's time zone."),
-    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
-    Column("is_of_product", Boolean, nullable=False, comment="False: fees that concern no product."),
-    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
-    Column("entries", BigInteger, nullable=False, comment="How many amounts were added."),
+    required("account", Text, "Key of the account."),
+    required("local_day", Date, "The day, in the account's time zone."),
+    required("kind", Text, "sales, cost or fees."),
+    required("is_of_product", Boolean, "False: fees that concern no product."),
+    required("currency", Text, "Empty: the currency of the account."),
+    required("entries", BigInteger, "How many amounts were added."),
     Column("units", Numeric, comment="Units ordered; null unless sales."),
     Column("amount", Numeric, comment="The sum of the day; costs and fees are positive."),
     Index(None, "account", "local_day"),
@@ -392,12 +370,12 @@ DAY_SUMS = _table(
 COST_STEPS = _table(
     "cost_steps",
     "The costs of each product, from its newest cost periods.",
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("sku", Text, nullable=False, comment="Seller SKU."),
-    Column("periods_hash", Numeric, nullable=False, comment="Hash of the cost periods that the costs follow from."),
-    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
-    Column("days", ARRAY(Date), nullable=False, comment="The days on which the cost changes, in order."),
-    Column("amounts", ARRAY(Numeric), nullable=False, comment="The cost of a unit from each of these days on."),
+    required("account", Text, "Key of the account."),
+    required("sku", Text, "Seller SKU."),
+    required("periods_hash", Numeric, "Hash of the cost periods that the costs follow from."),
+    required("currency", Text, "Empty: the currency of the account."),
+    required("days", ARRAY(Date), "The days on which the cost changes, in order."),
+    required("amounts", ARRAY(Numeric), "The cost of a unit from each of these days on."),
     Index(None, "account", "sku"),
 )
 
@@ -405,6 +383,6 @@ COST_VERSIONS = _table(
     "cost_versions",
     "The rows of cost periods that an account's costs were last computed from.",
     Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("periods", BigInteger, nullable=False, comment="How many rows they are."),
-    Column("rows_hash", Numeric, nullable=False, comment="Hash of the places and transactions of the rows."),
+    required("periods", BigInteger, "How many rows they are."),
+    required("rows_hash", Numeric, "Hash of the places and transactions of the rows."),
 )

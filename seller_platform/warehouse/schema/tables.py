@@ -81,9 +81,14 @@ TYPES: dict[Kind, TypeEngine[Any]] = {
 }
 
 
+def required(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]], comment: str, **more: Any) -> Column[Any]:
+    """Return a column that is never null."""
+    return Column(name, kind, nullable=False, comment=comment, **more)
+
+
 def stamped(name: str, comment: str) -> Column[Any]:
     """Return the column with the moment at which a row is stored."""
-    return Column(name, MOMENT, nullable=False, server_default=func.now(), comment=comment)
+    return required(name, MOMENT, server_default=func.now(), comment=comment)
 
 
 def numbered(comment: str) -> Column[Any]:
@@ -93,7 +98,7 @@ def numbered(comment: str) -> Column[Any]:
 
 def counted(name: str, comment: str, kind: type[Integer] = Integer) -> Column[Any]:
     """Return a column that counts from 0."""
-    return Column(name, kind, nullable=False, server_default="0", comment=comment)
+    return required(name, kind, server_default="0", comment=comment)
 
 
 def belonging(
@@ -106,11 +111,11 @@ def belonging(
 
 def _transaction(comment: str) -> Column[Any]:
     number = text("pg_current_xact_id()")
-    return Column("transaction_id", TransactionNumber, nullable=False, server_default=number, comment=comment)
+    return required("transaction_id", TransactionNumber, server_default=number, comment=comment)
 
 
 def _load_ids(name: str, comment: str) -> Column[Any]:
-    return Column(name, ARRAY(BigInteger), nullable=False, server_default="{}", comment=comment)
+    return required(name, ARRAY(BigInteger), server_default="{}", comment=comment)
 
 
 def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
@@ -150,17 +155,17 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
     of_loads = [Index(f"ix_{table}_load", "load_id", postgresql_using="brin", postgresql_with=summary)]
     if schema == HISTORY:
         table, comment = f"{HISTORY}_{dataset.name}", f"Former rows of {dataset.table}."
-        gone = [Column(GONE_LOAD_ID, BigInteger, nullable=False, comment="The load that no longer listed the row.")]
+        gone = [required(GONE_LOAD_ID, BigInteger, "The load that no longer listed the row.")]
         of_loads = []
     return Table(
         dataset.name,
         metadata,
         *(Column(column.name, TYPES[column.kind], comment=column.doc) for column in (*dataset.columns, *dataset.tags)),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
-        Column(dataset.slice_column, TYPES[kind], nullable=False, comment=placed),
-        Column("account", Text, nullable=False, comment="Key of the account."),
-        Column("load_id", BigInteger, nullable=False, comment="The load that stored the row: platform.loads.id."),
-        Column("page", Integer, nullable=False, comment="The page of the list, counted through the load."),
+        required(dataset.slice_column, TYPES[kind], placed),
+        required("account", Text, "Key of the account."),
+        required("load_id", BigInteger, "The load that stored the row: platform.loads.id."),
+        required("page", Integer, "The page of the list, counted through the load."),
         Column(ROW_HASH, Uuid, comment="XXH3 of the row as text; null where the row was stored without it."),
         *gone,
         Index(f"ix_{table}_slice", *indexed),
@@ -185,9 +190,9 @@ CONNECTIONS = platform_table(
     "connections",
     "The API users whose accounts are read.",
     Column("name", Text, primary_key=True, comment="The name that `connect --connection` gave it."),
-    Column("base_url", Text, nullable=False, comment="The address of the API."),
-    Column("auth_url", Text, nullable=False, comment="The address of the authorisation page and of the tokens."),
-    Column("client_id", Text, nullable=False, comment="The application's id at the upstream."),
+    required("base_url", Text, "The address of the API."),
+    required("auth_url", Text, "The address of the authorisation page and of the tokens."),
+    required("client_id", Text, "The application's id at the upstream."),
     Column("user_id", BigInteger, comment="The upstream's number of the user; null until it is read."),
     Column("user_name", Text, comment="The user's name at the upstream; null until it is read."),
     stamped("created_at", "When the connection was stored first."),
@@ -199,10 +204,10 @@ GRANTS = platform_table(
     "grants",
     "One grant per connection; changed only under its row lock.",
     belonging("connection", CONNECTIONS.c.name, "The connection that it authorises.", primary_key=True),
-    Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
-    Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
-    Column("issued_at", MOMENT, nullable=False, comment="When the current pair was received."),
-    Column("expires_at", MOMENT, nullable=False, comment="When the current access token expires."),
+    required("token_pair", LargeBinary, "The current pair, encrypted (Fernet)."),
+    required("generation", BigInteger, "Counts the pairs: 1 from the code, +1 each rotation."),
+    required("issued_at", MOMENT, "When the current pair was received."),
+    required("expires_at", MOMENT, "When the current access token expires."),
     Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
 )
 
@@ -211,11 +216,11 @@ ACCOUNTS = platform_table(
     "Every account ever discovered; never deleted.",
     Column("key", Text, primary_key=True, comment="Key of the account: <seller_id>.<marketplace>."),
     belonging("connection", CONNECTIONS.c.name, "The connection that listed it last."),
-    Column("id", BigInteger, nullable=False, comment="The upstream's number of the account."),
-    Column("title", Text, nullable=False, comment="The name that people gave it."),
+    required("id", BigInteger, "The upstream's number of the account."),
+    required("title", Text, "The name that people gave it."),
     Column("country_code", Text, comment="ISO 3166 code of the marketplace's country."),
     Column("currency_code", Text, comment="ISO 4217 code of the account's amounts."),
-    Column("timezone", Text, nullable=False, comment="The IANA time zone of its local days."),
+    required("timezone", Text, "The IANA time zone of its local days."),
     Column("marketplace", Text, comment="The upstream's id of the marketplace."),
     Column("seller_id", Text, comment="The upstream's id of the seller."),
     stamped("first_seen_at", "When it was listed first."),
@@ -230,18 +235,18 @@ LOADS = platform_table(
     "loads",
     "The receipts: one row for each load of a slice.",
     numbered("The number of the load; later loads have larger ones."),
-    Column("dataset", Text, nullable=False, comment="The table in schema seller that was loaded."),
-    Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
-    Column("window_start", Date, nullable=False, comment="The first day of the window; of a snapshot its day."),
-    Column("window_end", Date, nullable=False, comment="The first day after the window."),
-    Column("requests", Integer, nullable=False, comment="Requests that were sent."),
-    Column("pages", Integer, nullable=False, comment="Pages that were read."),
-    Column("body_bytes", BigInteger, nullable=False, comment="Bytes of the bodies read, after decompression."),
+    required("dataset", Text, "The table in schema seller that was loaded."),
+    required("account", Text, "Account key; for seller.accounts the connection."),
+    required("window_start", Date, "The first day of the window; of a snapshot its day."),
+    required("window_end", Date, "The first day after the window."),
+    required("requests", Integer, "Requests that were sent."),
+    required("pages", Integer, "Pages that were read."),
+    required("body_bytes", BigInteger, "Bytes of the bodies read, after decompression."),
     Column("announced", BigInteger, comment="Rows the list announced; null where it sends no total."),
-    Column("rows", BigInteger, nullable=False, comment="Rows of the slice after the load."),
-    Column("digest", LargeBinary, nullable=False, comment="Order-independent digest of the rows."),
-    Column("verdict", Text, nullable=False, comment="match, mismatch, unverifiable or held."),
-    Column("changed", Boolean, nullable=False, comment="False where the rows were stored already."),
+    required("rows", BigInteger, "Rows of the slice after the load."),
+    required("digest", LargeBinary, "Order-independent digest of the rows."),
+    required("verdict", Text, "match, mismatch, unverifiable or held."),
+    required("changed", Boolean, "False where the rows were stored already."),
     Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
     Column("sums", JSONB(none_as_null=True), comment="Rows and amounts of the slice after the load, where known."),
     Column(
@@ -251,12 +256,11 @@ LOADS = platform_table(
     Column("run_id", Text, comment="The Dagster run."),
     Column("time_zone", Text, comment="The account's time zone, as it was read; null for lists of accounts."),
     Column("currency", Text, comment="The account's currency, as it was read; null for lists of accounts."),
-    Column("started_at", MOMENT, nullable=False, comment="When the reading began."),
-    Column(
+    required("started_at", MOMENT, "When the reading began."),
+    required(
         "finished_at",
         MOMENT,
-        nullable=False,
-        comment="When its rows were stored, by PostgreSQL's clock; of the same days in the order of loads.",
+        "When its rows were stored, by PostgreSQL's clock; of the same days in the order of loads.",
     ),
     _transaction("The transaction that stored its rows; after a move to another server 0."),
     Index(None, "dataset", "account", "window_start"),
@@ -296,14 +300,14 @@ KEPT_SETTLEDNESS = platform_table(
         comment="By age in days: the larger of rows_percent and amounts_percent; null where no day was read twice.",
     ),
     Column("observed_days", Integer, comment="As in the view settledness."),
-    Column("computed_at", MOMENT, nullable=False, comment="When it was read from the view."),
+    required("computed_at", MOMENT, "When it was read from the view."),
 )
 
 KNOWN_PAGES = platform_table(
     "known_pages",
     "The pages of the last load of each slice: one that is sent again is not decoded again.",
     belonging("load_id", LOADS.c.id, "The load that read them: platform.loads.id.", primary_key=True),
-    Column("pages", LargeBinary, nullable=False, comment="What each page added to the slice, by its digest."),
+    required("pages", LargeBinary, "What each page added to the slice, by its digest."),
 )
 
 PUBLISHED_LOADS = LOADS.to_metadata(MetaData(), name="published_loads")
@@ -318,8 +322,8 @@ IN_DOUBT = (
 SLICES = platform_table(
     "slices",
     "What is true of each slice now: stored, held or failed.",
-    Column("dataset", Text, nullable=False, comment="The table in schema seller."),
-    Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
+    required("dataset", Text, "The table in schema seller."),
+    required("account", Text, "Account key; for seller.accounts the connection."),
     Column("month", Date, comment="The first day of the month; null where the list has no days."),
     Column(
         "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
@@ -375,28 +379,23 @@ SAMPLED_SLICES = platform_table(
     "The slices of which a random sample is compared with the upstream.",
     Column("stratum", Text, primary_key=True, comment="settled, or changing: days may still change."),
     Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("slices", BigInteger, nullable=False, comment="Slices that may be drawn, or parts of large ones."),
-    Column("weight", Numeric, nullable=False, comment="The sum of their weights, which are their rows and one."),
-    Column("squares", Numeric, nullable=False, comment="The sum of the squares of these weights, by their parts."),
-    Column(
-        "left_out_weight",
-        Numeric,
-        nullable=False,
-        comment="That of slices that take more requests than comparisons may send on a day.",
-    ),
-    Column("counted_at", MOMENT, nullable=False, comment="When they were counted."),
+    required("slices", BigInteger, "Slices that may be drawn, or parts of large ones."),
+    required("weight", Numeric, "The sum of their weights, which are their rows and one."),
+    required("squares", Numeric, "The sum of the squares of these weights, by their parts."),
+    required("left_out_weight", Numeric, "That of slices that take more requests than comparisons may send on a day."),
+    required("counted_at", MOMENT, "When they were counted."),
 )
 
 COMPARISONS = platform_table(
     "comparisons",
     "Slices that were drawn at random and compared with the upstream, value by value.",
     numbered("In the order of the draws."),
-    Column("stratum", Text, nullable=False, comment="settled, or changing: days might still change."),
-    Column("dataset", Text, nullable=False, comment="The table in schema seller."),
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("window_start", Date, nullable=False, comment="The first day that was compared."),
-    Column("window_end", Date, nullable=False, comment="The first day after."),
-    Column("requests", Integer, nullable=False, comment="Requests that were sent."),
+    required("stratum", Text, "settled, or changing: days might still change."),
+    required("dataset", Text, "The table in schema seller."),
+    required("account", Text, "Key of the account."),
+    required("window_start", Date, "The first day that was compared."),
+    required("window_end", Date, "The first day after."),
+    required("requests", Integer, "Requests that were sent."),
     Column(
         "differed",
         Boolean,
@@ -404,7 +403,7 @@ COMPARISONS = platform_table(
         "not answer.",
     ),
     Column("load_id", BigInteger, comment="The load that compared it: platform.loads.id; null if it is held."),
-    Column("started_at", MOMENT, nullable=False, comment="When it began."),
+    required("started_at", MOMENT, "When it began."),
     Index(None, "started_at"),
 )
 
@@ -414,9 +413,9 @@ REPEATED_LEDGERS = platform_table(
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("month", Date, primary_key=True, comment="The first day of the month."),
     Column("other", Text, primary_key=True, comment="Key of the other account that has the same entries."),
-    Column("rows", BigInteger, nullable=False, comment="Entries that both accounts have."),
-    Column("compared", BigInteger, nullable=False, comment="Entries of the account that have an order."),
-    Column("amounts", JSONB, nullable=False, comment="The sum of the entries that both have, by currency."),
+    required("rows", BigInteger, "Entries that both accounts have."),
+    required("compared", BigInteger, "Entries of the account that have an order."),
+    required("amounts", JSONB, "The sum of the entries that both have, by currency."),
     stamped("noticed_at", "When the accounts were compared."),
 )
 
@@ -431,7 +430,7 @@ HISTORY_START = platform_table(
         server_default=true(),
         comment="Always true, so that there is one row.",
     ),
-    Column("first_day", Date, nullable=False, comment="The first day of interest; it only becomes earlier."),
+    required("first_day", Date, "The first day of interest; it only becomes earlier."),
 )
 
 SENT_REQUESTS = platform_table(
@@ -439,7 +438,7 @@ SENT_REQUESTS = platform_table(
     "Requests by day, of connections with a budget (SELLER_API_REQUESTS_PER_DAY).",
     Column("connection", Text, primary_key=True, comment="The connection that sent them."),
     Column("day", Date, primary_key=True, comment="The day, in UTC."),
-    Column("requests", Integer, nullable=False, comment="Requests that were sent, or are reserved."),
+    required("requests", Integer, "Requests that were sent, or are reserved."),
 )
 
 REPORT_JOBS = platform_table(
@@ -447,21 +446,21 @@ REPORT_JOBS = platform_table(
     "Asynchronous reports: one row for each that was requested.",
     numbered("The number of the job."),
     belonging("account", ACCOUNTS.c.key, "Key of the account."),
-    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
-    Column("value", Text, nullable=False, comment="The value of that parameter."),
-    Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
-    Column("state", Text, nullable=False, comment="requested, pending, ready; at the end loaded, failed or given_up."),
-    Column("requested_at", MOMENT, nullable=False, comment="When the job was written down."),
-    Column("give_up_after", Interval, nullable=False, comment="How long one attempt may take."),
-    Column("attempt", Integer, nullable=False, comment="How often the upstream was asked for the report."),
-    Column("attempted_at", MOMENT, nullable=False, comment="When the present attempt began."),
+    required("selector", Text, "The parameter that says what the report holds."),
+    required("value", Text, "The value of that parameter."),
+    required("format", Text, "The form in which the rows are downloaded: json or csv."),
+    required("state", Text, "requested, pending, ready; at the end loaded, failed or given_up."),
+    required("requested_at", MOMENT, "When the job was written down."),
+    required("give_up_after", Interval, "How long one attempt may take."),
+    required("attempt", Integer, "How often the upstream was asked for the report."),
+    required("attempted_at", MOMENT, "When the present attempt began."),
     Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
-    Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
-    Column("next_poll_at", MOMENT, nullable=False, comment="When the upstream is asked again."),
+    required("polls", Integer, "Requests about the present attempt so far."),
+    required("next_poll_at", MOMENT, "When the upstream is asked again."),
     Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
     Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
     Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
-    Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
+    required("runs", Integer, "How many Dagster runs were asked to load or report it."),
     Column("run_key", Text, comment="The run that was asked last."),
     Column("run_asked_at", MOMENT, comment="When that run was asked for."),
     Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
@@ -483,10 +482,10 @@ COST_PLANS = platform_table(
     "cost_plans",
     "Plans of costs to write to the upstream; they never change.",
     numbered("The number of the plan, as commands name it."),
-    Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
-    Column("made_at", MOMENT, nullable=False, comment="When it was made."),
-    Column("made_by", Text, nullable=False, comment="Who made it."),
-    Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
+    required("uid", Uuid, unique=True, comment="Names the plan wherever its file is carried."),
+    required("made_at", MOMENT, "When it was made."),
+    required("made_by", Text, "Who made it."),
+    required("source", Text, "The file or the table that says what is wanted."),
     Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
 )
 
@@ -496,9 +495,9 @@ COST_WRITES = platform_table(
     belonging("plan", COST_PLANS.c.id, "The plan: platform.cost_plans.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("sku", Text, primary_key=True, comment="Seller SKU."),
-    Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
-    Column("wanted", JSONB, nullable=False, comment="All cost periods that it is to have."),
-    Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
+    required("before", JSONB, "The cost periods when the plan was made."),
+    required("wanted", JSONB, "All cost periods that it is to have."),
+    required("state", Text, "planned, begun, holds, unconfirmed, restored or lost."),
     Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
     Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
     Column("read_back_at", MOMENT, comment="When that was read."),
@@ -519,29 +518,29 @@ BOOKINGS = platform_table(
         comment="The first day of the month in which it is booked: `ledger_month` when that is closed, a later one for "
         "adjusting entries.",
     ),
-    Column("load_id", BigInteger, nullable=False, comment="The newest load of the ledger's month that is booked."),
-    Column("accounts", JSONB, nullable=False, comment="The accounts of the books to which lines were posted."),
-    Column("booked_at", MOMENT, nullable=False, comment="When the month was closed."),
-    Column("booked_by", Text, nullable=False, comment="Who closed it."),
+    required("load_id", BigInteger, "The newest load of the ledger's month that is booked."),
+    required("accounts", JSONB, "The accounts of the books to which lines were posted."),
+    required("booked_at", MOMENT, "When the month was closed."),
+    required("booked_by", Text, "Who closed it."),
 )
 
 BOOKED_LINES = platform_table(
     "booked_lines",
     "Lines of journal entries of months that were closed; rows never change.",
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("ledger_month", Date, nullable=False, comment="As in marts.journal_entries; so are the others."),
-    Column("month", Date, nullable=False, comment="The month that was closed."),
-    Column("number", Text, nullable=False, comment="The number of the journal entry."),
-    Column("entry_date", Date, nullable=False, comment="The day on which it is booked."),
-    Column("kind", Text, nullable=False, comment="payout, month end or adjusting."),
-    Column("currency", Text, nullable=False, comment="ISO 4217 code of the amounts."),
-    Column("line", Text, nullable=False, comment="The line of the accounts."),
-    Column("account_name", Text, nullable=False, comment="The name of the account of the books."),
-    Column("account_code", Text, nullable=False, comment="Its code; empty where it has none."),
-    Column("tax_rate", Text, nullable=False, comment="The name of the tax rate of Xero."),
-    Column("debit", Numeric, nullable=False, comment="The amount of a debit; else 0."),
-    Column("credit", Numeric, nullable=False, comment="The amount of a credit; else 0."),
-    Column("rows", BigInteger, nullable=False, comment="How many rows of the ledger it was summed from."),
+    required("account", Text, "Key of the account."),
+    required("ledger_month", Date, "As in marts.journal_entries; so are the others."),
+    required("month", Date, "The month that was closed."),
+    required("number", Text, "The number of the journal entry."),
+    required("entry_date", Date, "The day on which it is booked."),
+    required("kind", Text, "payout, month end or adjusting."),
+    required("currency", Text, "ISO 4217 code of the amounts."),
+    required("line", Text, "The line of the accounts."),
+    required("account_name", Text, "The name of the account of the books."),
+    required("account_code", Text, "Its code; empty where it has none."),
+    required("tax_rate", Text, "The name of the tax rate of Xero."),
+    required("debit", Numeric, "The amount of a debit; else 0."),
+    required("credit", Numeric, "The amount of a credit; else 0."),
+    required("rows", BigInteger, "How many rows of the ledger it was summed from."),
     Column("causes", Text, comment="Of an adjusting entry: the rows that came and went, the largest first."),
     Index("uq_booked_lines", "number", "line", "account_name", "account_code", "tax_rate", unique=True),
     Index("ix_booked_lines_ledger", "account", "ledger_month"),

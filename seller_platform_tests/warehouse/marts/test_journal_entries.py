@@ -13,7 +13,7 @@ from seller_platform.documentation import PAGES
 from seller_platform.errors import SettingsError
 from seller_platform.warehouse.marts import mart_named, marts_with
 from seller_platform.warehouse.marts.builds import Build
-from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, read_journal_accounts
+from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform_tests.support.shop import MONTHS, Shop
 
 JOURNAL = mart_named("journal_entries")
@@ -179,7 +179,7 @@ def test_an_error_of_a_file_of_accounts_names_its_line(tmp_path: Path, old: str,
     path = _written(tmp_path, OWN.replace(old, new, 1))
 
     with pytest.raises(SettingsError, match=rf"accounts\.yaml, {problem}.*") as refused:
-        read_journal_accounts(path)
+        accounts_of(path)
 
     assert "SELLER_PLATFORM_JOURNAL_ACCOUNTS" in refused.value.next_step
 

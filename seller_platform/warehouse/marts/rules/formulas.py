@@ -149,41 +149,31 @@ def read_formula(path: Path) -> Formula:
     Raises:
         SettingsError: The file cannot be read, or is no formula; the message names line, value and what is allowed.
     """
-    return _FormulaReader(RulesFile(path, "formula", formula_error)).formula
+    file = RulesFile(path, "formula", formula_error)
+    fields = file.mapping(file.root, _KEYS, required=("formula", "lines"), what="the file")
+    name = file.name(fields["formula"], "formula", taken=(STANDARD.name,))
+    beside = file.sequence(fields["beside"], "beside") if "beside" in fields else []
+    counted: dict[str, Part] = {}
+    for each in beside:
+        amount = file.text(each, "beside")
+        if amount not in BESIDE or amount in counted:
+            raise file.error(each, f"beside has {amount!r}; it takes {', '.join(BESIDE)}, once each")
+        counted[amount] = Part.COUNTED
+    lines: list[FormulaLine] = []
+    for each in file.sequence(fields["lines"], "lines"):
+        line = file.mapping(each, _LINE_KEYS, required=_LINE_KEYS, what="a line")
+        title = file.name(line["line"], "line", taken=(OTHER, *BESIDE, *(line.name for line in lines)))
+        entries = file.entries(line["entries"], title)
+        lines.append(FormulaLine(title, _part(file, line["counts"], "counts"), entries))
+    other = _part(file, fields["other_counts"], "other_counts") if "other_counts" in fields else Part.COUNTED
+    return Formula(name, {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}, tuple(lines), other)
 
 
-class _FormulaReader:
-    """Reads a formula from the nodes of a file."""
-
-    def __init__(self, file: RulesFile) -> None:
-        self._file = file
-
-    @property
-    def formula(self) -> Formula:
-        file = self._file
-        fields = file.mapping(file.root, _KEYS, required=("formula", "lines"), what="the file")
-        name = file.name(fields["formula"], "formula", taken=(STANDARD.name,))
-        beside = file.sequence(fields["beside"], "beside") if "beside" in fields else []
-        counted: dict[str, Part] = {}
-        for each in beside:
-            amount = file.text(each, "beside")
-            if amount not in BESIDE or amount in counted:
-                raise file.error(each, f"beside has {amount!r}; it takes {', '.join(BESIDE)}, once each")
-            counted[amount] = Part.COUNTED
-        lines: list[FormulaLine] = []
-        for each in file.sequence(fields["lines"], "lines"):
-            line = file.mapping(each, _LINE_KEYS, required=_LINE_KEYS, what="a line")
-            title = file.name(line["line"], "line", taken=(OTHER, *BESIDE, *(line.name for line in lines)))
-            entries = file.entries(line["entries"], title)
-            lines.append(FormulaLine(title, self._part(line["counts"], "counts"), entries))
-        other = self._part(fields["other_counts"], "other_counts") if "other_counts" in fields else Part.COUNTED
-        return Formula(name, {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}, tuple(lines), other)
-
-    def _part(self, node: Node, key: str) -> Part:
-        text = self._file.text(node, key)
-        if text.lower() not in _BOOLEANS:
-            raise self._file.error(node, f"{key} is {text!r}; write yes or no")
-        return Part.COUNTED if _BOOLEANS[text.lower()] else Part.NOT_COUNTED
+def _part(file: RulesFile, node: Node, key: str) -> Part:
+    text = file.text(node, key)
+    if text.lower() not in _BOOLEANS:
+        raise file.error(node, f"{key} is {text!r}; write yes or no")
+    return Part.COUNTED if _BOOLEANS[text.lower()] else Part.NOT_COUNTED
 
 
 def _condition(pattern: EntryPattern) -> sql.Composable:

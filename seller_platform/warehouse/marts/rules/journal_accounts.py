@@ -118,20 +118,13 @@ DEFAULT_ACCOUNTS = _default_accounts()
 
 
 def accounts_of(path: Path | None) -> JournalAccounts:
-    """Return the accounts of the file that the setting names, or the default.
-
-    Raises:
-        SettingsError: The file cannot be used.
-    """
-    return DEFAULT_ACCOUNTS if path is None else read_journal_accounts(path)
-
-
-def read_journal_accounts(path: Path) -> JournalAccounts:
-    """Return the accounts in a YAML file.
+    """Return the accounts in the YAML file that the setting names, or the default.
 
     Raises:
         SettingsError: The file cannot be read, or has no accounts; the message names line, value and what is allowed.
     """
+    if path is None:
+        return DEFAULT_ACCOUNTS
     file = RulesFile(path, "accounts", journal_accounts_error)
     fields = file.mapping(file.root, _KEYS, required=(BALANCE, "lines"), what="the file")
     tax_rate = DEFAULT_ACCOUNTS.balance.tax_rate
