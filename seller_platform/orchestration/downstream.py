@@ -26,7 +26,7 @@ from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.readers.frames import read_frames
-from seller_platform.warehouse.readers.relations import Selection, relation_at
+from seller_platform.warehouse.readers.relations import Selection, relation_of, source_named
 
 IO_MANAGER_KEY = "seller_warehouse"
 FORM = "seller_platform/form"
@@ -56,7 +56,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             RequestError: The input is not one of our assets.
         """
         # A component may have put a prefix before the table.
-        relation = relation_at(context.asset_key.path[-2:])
+        relation = relation_of(source_named("/".join(context.asset_key.path[-2:])))
         form = (context.definition_metadata or {}).get(FORM)
         if form is None:
             annotation = context.dagster_type.typing_type

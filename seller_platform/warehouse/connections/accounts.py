@@ -124,14 +124,6 @@ def connections(database: Database) -> tuple[KnownConnection, ...]:
     return tuple(KnownConnection(*row) for row in rows)
 
 
-def connection_names(database: Database) -> Sequence[str]:
-    """Return the name of every connection, also of a database without a schema, or with that of an older version."""
-    with database.begin() as transaction:
-        if transaction.execute(select(func.to_regclass(CONNECTIONS.fullname))).scalar_one() is None:
-            return ()
-        return transaction.execute(select(CONNECTIONS.c.name).order_by(CONNECTIONS.c.name)).scalars().all()
-
-
 def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[str, Account]]) -> None:
     """Store which accounts a connection lists now. The others of its accounts are retired, never deleted.
 

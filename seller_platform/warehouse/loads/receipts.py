@@ -100,7 +100,7 @@ def was_loaded(database: Database, dataset: Dataset, account: str, month: Window
     loaded = [SLICES.c.dataset == dataset.name, SLICES.c.account == account, SLICES.c.load_id.is_not(None)]
     if month is not None:
         loaded.append(SLICES.c.month == month.start)
-    return database.execute(select(exists().where(*loaded))).scalar_one()
+    return bool(database.execute(select(exists().where(*loaded))).scalar_one())
 
 
 def newest_load(database: Database) -> datetime | None:

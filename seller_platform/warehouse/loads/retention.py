@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from psycopg import sql
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, text, tuple_, union_all
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, tuple_, union_all
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
 from seller_platform.warehouse.jobs.report_jobs import OPEN, is_untold
@@ -79,7 +79,9 @@ def prune(
 
         removed = {dataset.name: remove_of(dataset) for dataset in DATASETS if dataset.keeps_snapshots}
         receipts = _remove_receipts(database, receipts_before, unchanged_before, dry=dry)
-        receipts += _remove(database, BUILDS, and_(BUILDS.c.finished_at < receipts_before, _was_built_again()), dry=dry)
+        newest = select(func.max(BUILDS.c.id)).group_by(BUILDS.c.mart, BUILDS.c.account, BUILDS.c.window_start)
+        was_built_again = and_(BUILDS.c.finished_at < receipts_before, BUILDS.c.id.not_in(newest))
+        receipts += _remove(database, BUILDS, was_built_again, dry=dry)
         is_kept = or_(REPORT_JOBS.c.state.in_([state.value for state in OPEN]), is_untold())
         receipts += _remove(
             database, REPORT_JOBS, and_(REPORT_JOBS.c.requested_at < receipts_before, ~is_kept), dry=dry
@@ -123,20 +125,6 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
     names = (REPORT_JOBS.c.load_id, SLICES.c.changed_load_id)
     kept = newest.union_all(*(select(name).where(name.is_not(None)) for name in names))
     return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(kept)), dry=dry)
-
-
-def _was_built_again() -> ColumnElement[bool]:
-    """Return the condition for builds whose partition was built again. Rows of a mart are those of the newest build."""
-    newer = BUILDS.alias()
-    month = [func.coalesce(table.c.window_start, text("'-infinity'::date")) for table in (BUILDS, newer)]
-    return exists(
-        select(newer.c.id).where(
-            newer.c.mart == BUILDS.c.mart,
-            newer.c.account == BUILDS.c.account,
-            month[0] == month[1],
-            newer.c.id > BUILDS.c.id,
-        )
-    )
 
 
 def _is_marked_again() -> ColumnElement[bool]:

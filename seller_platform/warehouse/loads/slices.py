@@ -182,11 +182,6 @@ class SliceChange:
     days: Mapping[str, Any] | None = None
     moved: bool = False
 
-    @property
-    def restatement(self) -> dict[str, object]:
-        """What changed, by name of the sum."""
-        return restatement(self.before or {}, self.after or {})
-
 
 @dataclass(frozen=True)
 class _Part:
@@ -413,7 +408,7 @@ class Load:
             rows=rows,
             digest=digest,
             changed=previous is None or change.moved,
-            restatement=None if previous is None else change.restatement,
+            restatement=None if previous is None else restatement(change.before or {}, change.after or {}),
         )
 
     def _held(self, part: _Part, doubt: Doubt) -> Receipt:
@@ -449,7 +444,7 @@ class Load:
                 rows=rows,
                 digest=digest,
                 changed=True,
-                restatement=change.restatement,
+                restatement=restatement(change.before or {}, change.after or {}),
             )
 
     def _digest(self, inside: sql.Composable) -> tuple[int, bytes]:

@@ -47,11 +47,6 @@ SELECT local_day AS label, currency, product_sales AS "Product sales", profit AS
        net_profit AS "Net profit"
 FROM marts.account_profit_daily
 WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-  AND currency = (
-      SELECT currency FROM marts.account_profit_daily
-      WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-      GROUP BY currency ORDER BY sum(product_sales) DESC, currency LIMIT 1
-  )
 ORDER BY local_day
 """
 

@@ -1,9 +1,11 @@
 """Builds: a partition of a mart is replaced whole, in one transaction, with a receipt."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -143,7 +145,7 @@ def build_partition(
                 bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
                 rows, digest = _replace(driver, mart, bindings)
                 check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
-                chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
+                chart_rows = _of_one_currency(_rows(driver, mart.chart.query, bindings))
                 build = Build(
                     id=bindings[BUILD_ID],
                     mart=mart,
@@ -418,6 +420,15 @@ def _check(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]
 def _rows(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, bindings).fetchall()
+
+
+def _of_one_currency(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Return the rows of a chart in the currency with the largest amounts: a chart has one unit."""
+    sizes = defaultdict[str, Decimal](Decimal)
+    for row in rows:
+        amounts = (value for name, value in row.items() if name not in ("label", "currency"))
+        sizes[row.get("currency", "")] += sum(abs(amount or 0) for amount in amounts)
+    return tuple(row for row in rows if row.get("currency", "") == max(sizes, key=sizes.__getitem__))
 
 
 def _newest_loads(connection: _Driver, mart: Mart, account: str, window: Window | None) -> dict[str, int]:

@@ -126,7 +126,7 @@ class Chart:
         title: What is shown; the account and the month are added.
         unit: What the numbers are; `{currency}` stands for the currency of the rows.
         query: Returns a label, and one column for each series under the series' name, with the mart's bindings. A
-            column `currency` is not a series.
+            column `currency` is not a series: of several currencies the one with the largest amounts is shown.
         when_empty: The sentence that replaces the chart where there are no rows.
     """
 

@@ -206,11 +206,7 @@ ORDER BY local_day, transaction_type, description
 _CHART = """
 SELECT account_name AS label, currency, sum(credit - debit) AS "Credit less debit"
 FROM marts.journal_entries
-WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s AND currency = (
-    SELECT currency FROM marts.journal_entries
-    WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s
-    GROUP BY currency ORDER BY sum(debit) DESC, currency LIMIT 1
-)
+WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s
 GROUP BY account_name, currency
 ORDER BY 3 DESC
 """

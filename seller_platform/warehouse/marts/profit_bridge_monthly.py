@@ -115,11 +115,7 @@ _CHART = """
 SELECT line AS label, currency, amount AS "Amount"
 FROM marts.profit_bridge_monthly
 WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s AND formula = {formula}
-  AND part <> 'not counted' AND currency = (
-      SELECT currency FROM marts.profit_bridge_monthly
-      WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
-      GROUP BY currency ORDER BY sum(abs(amount)) DESC NULLS LAST, currency LIMIT 1
-  )
+  AND part <> 'not counted'
 ORDER BY place
 """
 

@@ -246,12 +246,7 @@ _CHART = """
 SELECT local_day AS label, currency, expected AS "Ordered", found AS "Paid by the ledger"
 FROM marts.settlement_reconciliation
 WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-  AND comparison = 'orders and payments' AND currency = (
-      SELECT currency FROM marts.settlement_reconciliation
-      WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-        AND comparison = 'orders and payments'
-      GROUP BY currency ORDER BY sum(expected) DESC, currency LIMIT 1
-  )
+  AND comparison = 'orders and payments'
 ORDER BY local_day
 """
 

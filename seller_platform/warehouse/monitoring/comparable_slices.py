@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.window import joined
 from seller_platform.warehouse.postgres.database import Database
 
 _STORED = text("""
@@ -77,14 +78,7 @@ def ended_days(month: Window, days_read: Sequence[datetime | None], zone: ZoneIn
     Args:
         days_read: When each day of the month was last read.
     """
-    start: date | None = None
-    for day, moment in zip(month.each_day(), days_read, strict=False):
-        has_ended = moment is not None and moment.astimezone(zone).date() > day
-        if has_ended:
-            start = start or day
-        elif start is not None:
-            yield Window(start, day)
-            start = None
-        last = day
-    if start is not None:
-        yield Window(start, last + timedelta(days=1))
+    read = zip(month.each_day(), days_read, strict=False)
+    yield from joined(
+        [Window.day(day) for day, moment in read if moment is not None and moment.astimezone(zone).date() > day]
+    )

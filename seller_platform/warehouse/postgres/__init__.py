@@ -10,7 +10,6 @@
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
 - `backup`: backup and restore of a database
-- `moves`: what a database needs after it was restored on another server
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
 - `lock_waits`: long waits for locks, logged with the holder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Self, cast
 from urllib.parse import quote
 
 import psycopg
@@ -14,12 +14,10 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, Executable, Result, create_engine, func, select, text
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
-from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
@@ -42,9 +40,12 @@ SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_cl
 _STORED = text(
     f"SELECT version_num, to_jsonb(stored) ->> 'views' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
 )
+# A backup may have been restored on another server, which counts its transactions from the beginning. The row of a
+# slice is written in the transaction of each of its receipts. With the number 0, every snapshot sees all stored loads.
+_HAS_LATER_NUMBERS = text("""
+    SELECT EXISTS (SELECT FROM platform.slices WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
+""")
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
-
-_Row = TypeVar("_Row", bound=tuple[Any, ...])
 
 
 class Database:
@@ -92,14 +93,6 @@ class Database:
         """
         with self.connect() as connection, connection.begin():
             yield connection
-
-    @overload
-    def execute(
-        self, statement: TypedReturnsRows[_Row], values: Mapping[str, object] | None = None
-    ) -> Result[_Row]: ...
-
-    @overload
-    def execute(self, statement: Executable, values: Mapping[str, object] | None = None) -> Result[Any]: ...
 
     def execute(self, statement: Executable, values: Mapping[str, object] | None = None) -> Result[Any]:
         """Execute one statement in a transaction of its own, and return its rows.
@@ -181,9 +174,11 @@ class Database:
             upgrade = import_module("seller_platform.warehouse.migrations.upgrade").upgrade
             upgrade(self, partitions, *(() if report is None else (report,)))
         with self.begin() as connection:
-            if has_moved(connection):
-                lock(connection, MIGRATION_LOCK)
-                renumber_after_move(connection)
+            if connection.execute(_HAS_LATER_NUMBERS).scalar_one():
+                lock(connection, MIGRATION_LOCK)  # so that receipts are numbered again once
+                if connection.execute(_HAS_LATER_NUMBERS).scalar_one():
+                    connection.execute(text("UPDATE platform.loads SET transaction_id = '0'"))
+                    connection.execute(text("UPDATE platform.slices SET rows = rows"))  # a trigger sets their number
 
     def version(self) -> str | None:
         """Return the migration that the schemas are at; None where there are none yet."""

@@ -15,6 +15,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
+from seller_platform.contract.window import joined
 from seller_platform.errors import RequestError, did_you_mean
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.due import Derived, DerivedInput
@@ -139,22 +140,8 @@ def exported_to(source: Source, folder: str) -> Derived:
     )
 
 
-def relation_at(path: Sequence[str]) -> Relation:
-    """Return the table of an asset key, such as `seller/orders`.
-
-    Raises:
-        RequestError: The platform has no such asset.
-    """
-    relations = {relation.table: relation for relation in map(relation_of, SOURCES)}
-    try:
-        return relations[".".join(path)]
-    except KeyError:
-        paths = [table.replace(".", "/") for table in relations]
-        raise _unknown("/".join(path), paths) from None
-
-
 def source_named(name: str) -> Source:
-    """Return the dataset or mart of a name, such as `orders`, `seller.orders` or `marts.account_profit_daily`.
+    """Return the dataset or mart of a name, such as `orders`, `seller.orders` or `seller/orders`.
 
     Raises:
         RequestError: The platform has no such table.
@@ -162,13 +149,9 @@ def source_named(name: str) -> Source:
     for source in SOURCES:
         if name in (source.table, source.name, source.table.replace(".", "/")):
             return source
-    raise _unknown(name, [source.table if isinstance(source, Mart) else source.name for source in SOURCES])
-
-
-def _unknown(name: str, allowed: Sequence[str]) -> RequestError:
-    """Return the error of a name that no asset or table of Seller Platform has."""
+    allowed = [source.table if isinstance(source, Mart) else source.name for source in SOURCES]
     choice = f"choose one of {', '.join(allowed)}"
-    return RequestError(
+    raise RequestError(
         f"there is no asset or table {name!r}{did_you_mean(name, allowed)}; {choice}", code="UnknownRelationError"
     )
 
@@ -304,17 +287,6 @@ def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
         chosen = whole or joined([window for window in windows if window is not None])
         selections += [Selection(account, window) for window in chosen]
     return selections
-
-
-def joined(windows: Sequence[Window]) -> list[Window]:
-    """Return the same days as windows that share none, oldest first."""
-    runs: list[Window] = []
-    for window in sorted(windows):
-        if runs and window.start <= runs[-1].end:
-            runs[-1] = Window(runs[-1].start, max(runs[-1].end, window.end))
-        else:
-            runs.append(window)
-    return runs
 
 
 def _listed(columns: Sequence[str]) -> sql.Composed:

@@ -58,15 +58,12 @@ class SecurityEvent:
 
 
 def newest_event(database: Database, until: datetime | None = None) -> int:
-    """Return the number of the newest event; 0 without one, and in a database that no service has used yet.
+    """Return the number of the newest event; 0 without one.
 
     Args:
         until: Younger events are left out.
     """
-    with database.begin() as connection:
-        if connection.execute(text("SELECT to_regclass('service.security_events')")).scalar_one() is None:
-            return 0
-        return int(connection.execute(_NEWEST, {"until": until}).scalar_one())
+    return int(database.execute(_NEWEST, {"until": until}).scalar_one())
 
 
 def events_between(
