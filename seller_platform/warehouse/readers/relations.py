@@ -150,6 +150,8 @@ def source_named(name: str) -> Source:
         if name in (source.table, source.name, source.table.replace(".", "/")):
             return source
     allowed = [source.table if isinstance(source, Mart) else source.name for source in SOURCES]
+    if "/" in name:
+        allowed = [source.table.replace(".", "/") for source in SOURCES]
     choice = f"choose one of {', '.join(allowed)}"
     raise RequestError(
         f"there is no asset or table {name!r}{did_you_mean(name, allowed)}; {choice}", code="UnknownRelationError"
