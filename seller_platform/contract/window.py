@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -90,14 +90,3 @@ def read_month(text: str) -> date:
     if match is None or match[1] in ("0000", "9999"):
         raise ValueError(f"{text!r} is not a month; write it as 2026-03")
     return date(int(match[1]), int(match[2]), 1)
-
-
-def joined(windows: Sequence[Window]) -> list[Window]:
-    """Return the same days as windows that share none, oldest first."""
-    runs: list[Window] = []
-    for window in sorted(windows):
-        if runs and window.start <= runs[-1].end:
-            runs[-1] = Window(runs[-1].start, max(runs[-1].end, window.end))
-        else:
-            runs.append(window)
-    return runs

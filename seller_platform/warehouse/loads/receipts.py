@@ -24,6 +24,17 @@ _SOON = timedelta(hours=1)
 """How long after midnight a reading of yesterday and today does not count as the day's reading of yesterday."""
 
 
+def joined(windows: Sequence[Window]) -> list[Window]:
+    """Return the same days as windows that share none, oldest first."""
+    runs: list[Window] = []
+    for window in sorted(windows):
+        if runs and window.start <= runs[-1].end:
+            runs[-1] = Window(runs[-1].start, max(runs[-1].end, window.end))
+        else:
+            runs.append(window)
+    return runs
+
+
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     """Return the receipts of a Dagster run, in the order in which its loads began."""
     statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)

@@ -8,10 +8,10 @@ from psycopg.types.multirange import Multirange
 from sqlalchemy import RowMapping, text
 
 from seller_platform.contract import Dataset, Window
-from seller_platform.contract.window import joined
 from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError, UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
 

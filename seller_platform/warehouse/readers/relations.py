@@ -15,8 +15,8 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
-from seller_platform.contract.window import joined
 from seller_platform.errors import RequestError, did_you_mean
+from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.due import Derived, DerivedInput
 from seller_platform.warehouse.marts.registry import MARTS
