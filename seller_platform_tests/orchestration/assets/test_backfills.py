@@ -52,9 +52,9 @@ pytestmark = [
 SELLERS, THIRD = [f"S{number}" for number in range(3)], 2
 KEYS = [f"{seller}.market.example" for seller in SELLERS]
 MONTHS = [Window.month_of(datetime.now(UTC).date())]
-while len(MONTHS) < 6:
+while len(MONTHS) < 4:
     MONTHS.insert(0, Window.month_of(MONTHS[0].start - timedelta(days=1)))
-BAD_MONTH = MONTHS[-4]
+BAD_MONTH = MONTHS[-3]
 BAD = str(partition_key(KEYS[THIRD], BAD_MONTH))
 EVERYTHING = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
 
