@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from pydantic import SecretStr
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Window
+from seller_platform.contract import Kind, Window
 from seller_platform.contract.window import read_month
 from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, followed
 from seller_platform.settings import Settings, read_settings
@@ -157,7 +157,7 @@ def read(
 
 def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> dict[str, str]:
     """Return the currency of the amounts of each row, by the value in the relation's column of currencies."""
-    if not relation.has_amounts:
+    if not any(column.kind is Kind.MONEY for column in relation.own):
         return {}
     keys = [value for value in values if value is not None]
     if relation.currency != ACCOUNT:

@@ -15,7 +15,7 @@ from seller_platform.cli.processes import PORT
 from seller_platform.clocks import utc_now
 from seller_platform.service.metrics import metrics_page
 from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
 from seller_platform.warehouse.monitoring.sampling import sample
@@ -43,14 +43,14 @@ class WarehouseCollector(Collector):
     """Collects from receipts, accounts, grants and the requests of today."""
 
     def __init__(self, installation: Installation) -> None:
-        self._database, self._grants = installation.database, Grants(installation.database, installation.box)
+        self._database = installation.database
         self._per_day = installation.settings.requests_per_day
 
     def collect(self) -> Iterator[Metric]:
         yield from self._loads()
         counts = account_counts(self._database)
         yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
-        facts = self._grants.facts()
+        facts = grant_facts(self._database)
         issued = [(each.connection, each.issued_at.timestamp()) for each in facts]
         refused = [(each.connection, float(each.refused is not None)) for each in facts]
         doc = "When the token pair was issued (Unix)."

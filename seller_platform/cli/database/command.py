@@ -19,7 +19,6 @@ from seller_platform.warehouse.schema.readers import (
     remove_reader,
     rights_of_readers_lack,
     save_reader,
-    set_password_in_psql,
 )
 
 
@@ -83,7 +82,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
             password = _asked_password() or (generated := secrets.token_urlsafe(24))
         is_set = save_reader(installation.database, name, password)
         if not is_set and generated is None:
-            raise rights_of_readers_lack(name, [set_password_in_psql(name)])
+            raise rights_of_readers_lack(name, [f"\\password {name}"])
         settings, url = installation.settings, installation.database.url_of_user(name)
         is_embedded = settings.database_url is None
         if is_embedded:

@@ -26,7 +26,7 @@ from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
-from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.postgres.database import Database
@@ -218,4 +218,4 @@ def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> I
         )
         yield fail("secrets", f"these cannot be decrypted: {', '.join(locked)}", step)
     else:
-        yield ok("secrets", f"{count_of(len(Grants(database, box).facts()), 'grant')} can be decrypted")
+        yield ok("secrets", f"{count_of(len(grant_facts(database)), 'grant')} can be decrypted")

@@ -14,7 +14,7 @@ from seller_platform.errors import SecretKeyError
 from seller_platform.files import open_lock
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, reseal_spools, spools
 from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
-from seller_platform.warehouse.connections.grants import Grants, reseal_grants
+from seller_platform.warehouse.connections.grants import Grants, grant_facts, reseal_grants
 from seller_platform.warehouse.connections.secrets import (
     SecretBox,
     key_file,
@@ -82,7 +82,7 @@ def sealed_otherwise(database: Database, home: Path, box: SecretBox) -> tuple[st
     """Return the secrets that a box cannot decrypt, in words."""
     grants = Grants(database, box)
     unreadable: list[str] = []
-    for grant in grants.facts():
+    for grant in grant_facts(database):
         with _collecting(unreadable):
             grants.current(grant.connection)
     for connection in connections(database):

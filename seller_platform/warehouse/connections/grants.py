@@ -104,10 +104,6 @@ class Grants:
                 raise NotConnectedError(connection)
             yield LockedGrant(transaction, self._box, connection, row)
 
-    def facts(self) -> tuple[GrantFacts, ...]:
-        """Return what may be shown of every grant."""
-        return grant_facts(self._database)
-
 
 def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
     """Return what may be shown of every grant; no key is needed."""

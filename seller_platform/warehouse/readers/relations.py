@@ -87,10 +87,6 @@ class Relation:
         return ((ACCOUNT, Kind.TEXT), *day, *own)
 
     @property
-    def has_amounts(self) -> bool:
-        return any(column.kind is Kind.MONEY for column in self.own)
-
-    @property
     def currency(self) -> str:
         """The column that tells the currency of a row's amounts: its own, else the account, which has one."""
         return next((name for name, _ in self.columns if name.startswith("currency")), ACCOUNT)

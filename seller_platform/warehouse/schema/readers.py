@@ -243,11 +243,6 @@ def _grant(driver: psycopg.Connection[Any], name: str) -> None:
     driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PLATFORM), reader))
 
 
-def set_password_in_psql(name: str) -> str:
-    """Return the line that sets the password of a role, as an administrator types it in psql."""
-    return f"\\password {name}"
-
-
 def rights_of_readers_lack(name: str, statements: Sequence[str]) -> WarehouseError:
     """Return the error of an owner who may not create, alter or drop the role of a reader."""
     lines = "\n".join(f"  {statement}" for statement in statements)
@@ -266,5 +261,5 @@ def _statements_of_administrator(driver: psycopg.Connection[Any], name: str) -> 
         *(f"ALTER ROLE {name} SET {setting} = '{value}';" for setting, value in _SETTINGS.items()),
         f"COMMENT ON ROLE {name} IS '{READER}';",
         f"GRANT {name} TO {owner};",
-        set_password_in_psql(name),
+        f"\\password {name}",
     ]
