@@ -154,9 +154,10 @@ def _repeated(overview: Overview) -> Iterator[Notice]:
         most = max(of_pair, key=lambda each: each.share)
         first, second = (with_title(key, overview.titles) for key in sorted(pair))
         months = len({each.month for each in of_pair})
+        amounts = ", ".join(f"{currency} {amount:,f}".strip() for currency, amount in sorted(most.amounts.items()))
         text = (
             f"transactions of {first} and {second}, {count_of(months, 'month')}: {100 * most.share:.0f} % of the rows "
-            f"of {most.account} in {most.month:%Y-%m} are in both, so sums count {most.amounts_named} twice; sum up "
+            f"of {most.account} in {most.month:%Y-%m} are in both, so sums count {amounts} twice; sum up "
             "only one of the accounts"
         )
         yield Notice("repeated", Colour.DOUBTFUL, text, _REPEATED_LEDGERS)

@@ -63,11 +63,6 @@ class RepeatedLedger:
         """The part of the account's entries that the other account has."""
         return Decimal(self.rows) / self.compared
 
-    @property
-    def amounts_named(self) -> str:
-        """The sums of the common entries, each with its currency."""
-        return ", ".join(f"{currency} {amount:,f}".strip() for currency, amount in sorted(self.amounts.items()))
-
 
 # Months of one seller in which several accounts have rows.
 _SIZES = text("""
