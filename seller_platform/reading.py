@@ -116,7 +116,7 @@ def read(
         home: The home folder whose embedded server has the warehouse; by default that of the settings.
 
     Raises:
-        RequestError: Several accounts have the title.
+        RequestError: Several accounts have the name.
         RequestError: The home folder has no database.
         NotLoadedError: A month was never loaded or built; the message has the command that loads it. Or it was not
             yet loaded at `as_of`; the message has the moment of its first load.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
@@ -46,15 +47,15 @@ class Asker:
         seen = {key: each for key, each in every.items() if self.accounts is None or key in self.accounts}
         if not seen:
             raise UnanswerableError("there are no accounts", "Connect accounts, or ask for access to some.")
-        titles = {key: each.account.title for key, each in seen.items()}
-        keys = {self._key(name, titles) for name in names} or set(seen)
+        facts = {key: each.account for key, each in seen.items()}
+        keys = {self._key(name, facts) for name in names} or set(seen)
         return [seen[key] for key in sorted(keys)]
 
-    def _key(self, name: str, titles: Mapping[str, str]) -> str:
+    def _key(self, name: str, facts: Mapping[str, Account]) -> str:
         try:
-            return key_named(name, titles)
+            return key_named(name, facts)
         except RequestError:
-            names = {key: [title] for key, title in titles.items()}
+            names = {key: [account.title] for key, account in facts.items()}
             raise refused_name(name, names, "neither the key nor the title of exactly one account") from None
 
 

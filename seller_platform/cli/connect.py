@@ -16,12 +16,12 @@ from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError, followed
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
-    DEFAULT_CONNECTION,
     Upstream,
     open_api,
     open_keeper,

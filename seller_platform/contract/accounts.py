@@ -1,12 +1,12 @@
 """Accounts: their attributes, their selection in requests, and the key of their rows."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from zoneinfo import ZoneInfo
 
-_LEGAL_SELLER = re.compile(r"[A-Za-z0-9_-]+")
-_LEGAL_MARKETPLACE = re.compile(r"[A-Za-z0-9_.-]+")
-_LONGEST_KEY = 63
+DEFAULT_CONNECTION = "default"
+
+_LONGEST_NAME = 32
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Account:
 
     Attributes:
         timezone: IANA name; the account's days are days of this zone. Empty where the upstream sends none.
+        key: The key of its rows, which stays when the facts change; by default that of a new account.
     """
 
     id: int
@@ -24,10 +25,20 @@ class Account:
     timezone: str
     marketplace: str | None
     seller_id: str | None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.key or account_key(self))
 
     @property
-    def key(self) -> str:
-        return account_key(self.id, self.seller_id, self.marketplace)
+    def row(self) -> tuple[object, ...]:
+        """The account as the API lists it, without its key."""
+        return astuple(self)[:-1]
+
+    @property
+    def seller(self) -> str | None:
+        """The seller and its marketplace, `<seller_id>.<marketplace>`; None where the account lacks one of them."""
+        return f"{self.seller_id}.{self.marketplace}" if self.seller_id and self.marketplace else None
 
     @property
     def selection(self) -> dict[str, str]:
@@ -41,7 +52,7 @@ class Account:
         """Why the account cannot be read; None where it can."""
         if zone_or_none(self.timezone) is None:
             return f"time zone {self.timezone!r} is not known" if self.timezone else "it has no time zone"
-        if not self.title and not (self.seller_id and self.marketplace):
+        if not self.title and self.seller is None:
             return "it has neither a title nor a seller and marketplace of its own"
         return None
 
@@ -54,20 +65,14 @@ def zone_or_none(name: str | None) -> ZoneInfo | None:
         return None
 
 
-def account_key(account_id: int, seller_id: str | None, marketplace: str | None) -> str:
-    """Return the key of an account: a Dagster partition key and a legal tag value.
+def account_key(account: Account, connection: str = DEFAULT_CONNECTION) -> str:
+    """Return the key that an account gets when it is first listed, such as `us-1042`.
 
-    It is `<seller_id>.<marketplace>`, or `account-<id>` where those are missing, hold characters
-    that neither partition keys nor tags may hold, or grow beyond 63 characters.
+    It is a Dagster partition key, a legal value of a tag and a part of a path. The accounts of each connection but the
+    default one have keys of their own: numbers of several APIs may be equal.
     """
-    key = f"{seller_id}.{marketplace}"
-    if (
-        seller_id
-        and marketplace
-        and _LEGAL_SELLER.fullmatch(seller_id)
-        and _LEGAL_MARKETPLACE.fullmatch(marketplace)
-        and len(key) <= _LONGEST_KEY
-        and "..." not in key
-    ):
+    country = (account.country_code or "").lower()
+    key = f"{country if re.fullmatch('[a-z]{2}', country) else 'xx'}-{account.id}"
+    if connection == DEFAULT_CONNECTION:
         return key
-    return f"account-{account_id}"
+    return f"{key}.{re.sub('[^A-Za-z0-9_-]', '_', connection)[:_LONGEST_NAME]}"

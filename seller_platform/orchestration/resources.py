@@ -12,10 +12,11 @@ from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import GrantAuth
+from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.errors import SettingsError
 from seller_platform.files import make_folders
 from seller_platform.ingest.connections.grant_files import GrantFile
-from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
+from seller_platform.ingest.connections.upstream import Upstream, open_api, upstream_of
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.ingest.loads.slices import SliceRequest

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Protocol
 
@@ -152,7 +152,7 @@ class AccountHistory:
     def write(self, sink: AccountRows) -> Iterator[Window]:
         """Write the rows of the days that are not written yet, and yield each month after its last day."""
         # The fields of an account are the columns of the list of accounts, in its order.
-        self._add(sink, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
+        self._add(sink, _ACCOUNTS, [(*self.sandbox.account.row, CONNECTION)])
         yield from self._write_until(sink, self.today_number)
         self.stock.receive(self.today_number)
         self._write_generated(sink, Slicing.SNAPSHOT, (4,), self.today_number)

@@ -7,7 +7,7 @@ and receipts have what changed.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from psycopg import sql
@@ -288,7 +288,7 @@ class LiveSandbox:
     def _store_accounts(self, accounts: Sequence[Account], day: date) -> None:
         with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(day))) as load:
             for account in accounts:
-                load.spool.write([(*astuple(account), CONNECTION)], page=1, account=account.key)
+                load.spool.write([(*account.row, CONNECTION)], page=1, account=account.key)
             load.store(_FACTS, started_at=utc_now())
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:

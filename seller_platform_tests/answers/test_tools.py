@@ -57,8 +57,7 @@ def test_a_figure_is_explained_down_to_its_rows_and_their_requests(asker: Asker)
     assert [load.kind, *{row.kind for row in rows}] == ["load", "row"]
     assert {(row.number, row.page, row.at) for row in rows} == {(load.number, 1, NOW)}
     assert sum(row.values["product_sales"] for row in rows) == figure.value
-    seller_id, marketplace_id = US.split(".")
-    of_us = f"GET /sales/per-day-per-product?seller_id={seller_id}&marketplace_id={marketplace_id}&"
+    of_us = "GET /sales/per-day-per-product?seller_id=A4LL303DM980YE&marketplace_id=A1SBX4US70Q2KD&"
     assert all(row.request.startswith(f"{of_us}start_date=2026-03-01&end_date=2026-03-31&") for row in rows)
     assert all(row.is_exact for row in rows)
 

@@ -30,7 +30,15 @@ def platform(database: Database, database_url: str, tmp_path: Path) -> Iterator[
     with open_platform(database, database_url, tmp_path) as opened:
         opened.upstream.issue_lasting_tokens()
         listed = [
-            Account(int(each["id"]), each["account_title"], "DE", "EUR", each["timezone"], each["marketplace"], seller)
+            Account(
+                int(each["id"]),
+                each["account_title"],
+                each["country_code"],
+                "EUR",
+                each["timezone"],
+                each["marketplace"],
+                seller,
+            )
             for each in independent_upstream.ACCOUNTS
             for seller in [each["seller_id"] if each["seller_id"] == "A1FOREIGN" else None]
         ]
@@ -93,7 +101,7 @@ def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(
     document = json.loads(result.stdout)
     assert result.returncode == 4
     assert sum(row["slices"] for row in document["loads"] if row["dataset"] == "transactions") == 4
-    assert "transactions of A1FOREIGN.market.example, 2026-01" in document["message"]
+    assert "transactions of at-41, 2026-01" in document["message"]
     assert "renews at" in document["message"]
     assert requests_sent(database, datetime.now(UTC).date()) == {"default": 6}
     shown = json.loads(status.stdout)

@@ -10,29 +10,28 @@ from seller_platform.contract import Account, account_key
 
 
 @pytest.mark.parametrize(
-    ("seller", "marketplace", "key"),
+    ("country", "connection", "key"),
     [
-        ("A1B2", "US-1", "A1B2.US-1"),
-        ("A1", "shop.example", "A1.shop.example"),
-        ("A.1", "US", "account-7"),
-        ("A|1", "US", "account-7"),
-        ("A1", "U,S", "account-7"),
-        ("A1", "x...y", "account-7"),
-        ("", "US", "account-7"),
-        (None, "US", "account-7"),
-        ("A1", None, "account-7"),
-        ("A" * 40, "M" * 22, "A" * 40 + "." + "M" * 22),
-        ("A" * 40, "M" * 23, "account-7"),
+        ("US", "default", "us-1042"),
+        ("de", "default", "de-1042"),
+        (None, "default", "xx-1042"),
+        ("", "default", "xx-1042"),
+        ("USA", "default", "xx-1042"),
+        ("Ü1", "default", "xx-1042"),
+        ("US", "europe", "us-1042.europe"),
+        (None, "a|b,c/d...e", "xx-1042.a_b_c_d___e"),
     ],
 )
-def test_the_key_is_the_selector_where_it_may_be(seller: str | None, marketplace: str | None, key: str) -> None:
-    assert account_key(7, seller, marketplace) == key
+def test_a_key_is_country_and_number_and_the_connection(country: str | None, connection: str, key: str) -> None:
+    assert account_key(Account(1042, "Shop", country, None, "", None, None), connection) == key
 
 
-@given(st.text(), st.text())
+@given(st.integers(-(2**63), 2**63 - 1), st.text(), st.text(min_size=1))
 @pytest.mark.slow
-def test_a_key_is_always_a_legal_tag(seller: str, marketplace: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", account_key(12, seller, marketplace))
+def test_a_key_is_always_a_legal_tag(number: int, country: str, connection: str) -> None:
+    key = account_key(Account(number, "Shop", country, None, "", None, None), connection)
+
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", key)
 
 
 def test_an_account_is_selected_by_exactly_one_method() -> None:

@@ -123,7 +123,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
             counted, sent, refreshes = number_of(database_url, *COUNTED), requests.sent, upstream.refreshes
 
             backfill = interface.backfill(
-                ["transactions"], [f"{seller}.market.example|{month}" for seller in SELLERS for month in MONTHS]
+                ["transactions"], [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
             )
             wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
             machine.kill("worker-1")

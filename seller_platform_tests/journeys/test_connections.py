@@ -17,7 +17,7 @@ from seller_platform_tests.support.processes import connect, document, environme
 pytestmark = [pytest.mark.journey, pytest.mark.dagster_tables]
 
 MONTH = ("--from", "2026-01", "--to", "2026-01")
-ANA, BEN = (independent_upstream.KEYS[account["seller_id"]] for account in independent_upstream.ACCOUNTS)
+ANA, BEN = "at-41.ana", "au-42.ben"
 
 
 @dataclass

@@ -79,7 +79,7 @@ def test_connect_and_sync_hold_exactly_its_rows_also_the_second_time(
     assert gifts[0][0] > 0
     zones = _query(
         database_url,
-        "SELECT min(purchase_date AT TIME ZONE 'Australia/Adelaide') FROM seller.orders WHERE account = 'account-42'",
+        "SELECT min(purchase_date AT TIME ZONE 'Australia/Adelaide') FROM seller.orders WHERE account = 'au-42'",
     )
     assert str(zones[0][0]) == "2026-01-01 00:00:00"
     assert upstream.refreshes > 0

@@ -75,7 +75,7 @@ TRUE_TO_LIFE = {
     "products sell unequally": """
         SELECT sum(units) FILTER (WHERE rank <= 0.2) > 0.45 * sum(units) FROM (
             SELECT sum(units_ordered) AS units, percent_rank() OVER (ORDER BY sum(units_ordered) DESC) AS rank
-            FROM seller.daily_product_sales WHERE account LIKE '%US%' GROUP BY sku) products
+            FROM seller.daily_product_sales WHERE account = 'us-1001' GROUP BY sku) products
     """,
     "products have parents, variants and twins": """
         SELECT (SELECT max(variants) FROM (SELECT count(*) AS variants FROM service.products

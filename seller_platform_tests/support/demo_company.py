@@ -25,7 +25,7 @@ from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOW = datetime(2026, 4, 15, 10, tzinfo=UTC)
 """When every slice was read: on 15 April in the time zones of all accounts."""
-US, DE, AU = "A4LL303DM980YE.A1SBX4US70Q2KD", "AYL0M81ID1XI9G.A2SBX9DE31M7TB", "AL7CFJGQR1PWG7.A3SBX2AU58W4NR"
+US, DE, AU = "us-1001", "de-1002", "au-1003"
 
 _TODAY = date(2026, 4, 15)
 _MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))

@@ -29,7 +29,7 @@ ACCOUNTS: list[dict[str, Any]] = [
     {
         "id": "41",
         "account_title": 'Ünïcode & "Sons" [EU]',
-        "country_code": "DE",
+        "country_code": "AT",
         "currency_code": "EUR",
         "timezone": "Europe/Berlin",
         "marketplace": "market.example",
@@ -45,7 +45,7 @@ ACCOUNTS: list[dict[str, Any]] = [
         "seller_id": "A.2|FOREIGN",
     },
 ]
-KEYS = {"A1FOREIGN": "A1FOREIGN.market.example", "A.2|FOREIGN": "account-42"}
+KEYS = {"A1FOREIGN": "at-41", "A.2|FOREIGN": "au-42"}
 MONTHS = (date(2026, 1, 1), date(2026, 2, 1), date(2026, 3, 1))
 
 

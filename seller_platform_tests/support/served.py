@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -273,7 +273,7 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
 def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
     """Store rows of the `accounts` dataset."""
     for key, listed in accounts.items():
-        add_rows(database, LISTED, [(*astuple(listed), "default")], account=key)
+        add_rows(database, LISTED, [(*listed.row, "default")], account=key)
 
 
 def connect(database: Database, account: str) -> None:

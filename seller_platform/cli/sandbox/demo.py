@@ -19,10 +19,11 @@ from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open
 from seller_platform.cli.sync import SyncDocument, Synced, problem_of, report
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
-from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
+from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.network import http_client
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS

@@ -34,7 +34,7 @@ class Discovered:
     """The accounts of a connection.
 
     Attributes:
-        accounts: In the order of their numbers; no two have the same key.
+        accounts: In the order of their numbers; no two have the same number, or the same seller and marketplace.
         rows: The same accounts as rows of the dataset, in the same order, with the connection's name as last value.
         extras: JSON text of the fields unknown to the contract, by the row's position.
     """
@@ -65,9 +65,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     """Return the accounts that a connection may read.
 
     Where several accounts have the same seller and marketplace, the one with the lowest number is selected by them. The
-    others are selected by their titles and have the key `account-<id>`. Rows stay as they were sent.
-
-    Accounts that cannot be read are returned like all others, and the note `unusable_accounts` names them.
+    others are selected by their titles. Rows stay as they were sent. All accounts have the keys of new ones.
 
     Raises:
         ContractViolationError: An account has no number, or was listed twice.
@@ -81,9 +79,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
             raise ContractViolationError(ACCOUNTS.name, f"row {position}: its id is missing, null or no number")
     order = sorted(range(kept.count), key=lambda position: int(kept.rows[position][0]))
     rows = [kept.rows[position] for position in order]
-    accounts = _with_own_keys([_account(row) for row in rows])
-    if unusable := {account.key: account.problem for account in accounts if account.problem is not None}:
-        facts = replace(facts, notes={**facts.notes, "unusable_accounts": unusable})
+    accounts = _selected_apart([_account(row) for row in rows])
     if facts.announced is None:  # the API promises all of them in one answer, without a total
         facts = replace(facts, announced=len(rows), verdict=CountVerdict.MATCH)
     extras = {number: kept.extras[position] for number, position in enumerate(order) if position in kept.extras}
@@ -101,12 +97,13 @@ def _account(row: Row) -> Account:
     return Account(number, title or "", country, currency, zone or "", marketplace, seller)
 
 
-def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
-    taken: dict[str, Account] = {}
+def _selected_apart(accounts: list[Account]) -> tuple[Account, ...]:
+    numbers, sellers, apart = set[int](), set[str | None](), []
     for account in accounts:
-        # Without its seller, an account has the key `account-<id>` and is selected by its title.
-        own = replace(account, seller_id=None) if account.key in taken else account
-        if own.key in taken:
+        if account.id in numbers:
             raise ContractViolationError(f"account {account.id}", "it was listed twice")
-        taken[own.key] = own
-    return tuple(taken.values())
+        # Without its seller, an account is selected by its title.
+        apart.append(replace(account, seller_id=None) if account.seller in sellers - {None} else account)
+        numbers.add(account.id)
+        sellers.add(account.seller)
+    return tuple(apart)

@@ -24,8 +24,6 @@ from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox
 from seller_platform.warehouse.postgres.database import Database
 
-DEFAULT_CONNECTION = "default"
-
 
 @dataclass(frozen=True)
 class Upstream:

@@ -15,6 +15,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import ImplausibleReadingError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
+from seller_platform.warehouse.connections.account_keys import with_keys
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
@@ -38,7 +39,8 @@ def discover(
     """Store the accounts that a connection can read, and return them with the receipt.
 
     Accounts that it can no longer read are retired in the registry; their rows stay. A list that loses more than half
-    of its accounts is read once more, and then held. Why a list could not be stored is kept until one is.
+    of its accounts, or has an account with another number, seller or marketplace, is read once more, and then held. Why
+    a list could not be stored is kept until one is.
 
     Args:
         run_id: The Dagster run, for the receipt.
@@ -48,7 +50,7 @@ def discover(
             is not held.
 
     Raises:
-        ReadingHeldError: The list lost more than half of its accounts. Only its receipt was stored.
+        ReadingHeldError: The list is held. Only its receipt was stored.
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
@@ -90,29 +92,36 @@ def _discover(
     with observed_load(slice_, run_id=run_id) as observed:
         user = fetch_user(api)
         with open_load(database, slice_, by_value=repairs) as load:
-            discovered = read_accounts(api, load)
+            discovered, others = read_accounts(api, database, load)
+            listed, facts = discovered.accounts, discovered.facts
             save_user(database, connection.name, user.id, user.name)
-            listed = [(account.key, account) for account in discovered.accounts]
-            notes = dict(discovered.facts.notes)
-            if moved := {each.account: f"{each}; {each.command}" for each in zone_changes(database, listed)}:
+            notes = dict(facts.notes)
+            if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
+                notes["unusable_accounts"] = unusable
+            by_key = [(each.key, each) for each in listed]
+            if moved := {each.account: f"{each}; {each.command}" for each in zone_changes(database, by_key)}:
                 notes["moved_accounts"] = moved
-            facts = replace(discovered.facts, requests=discovered.facts.requests + 1, notes=notes)
-            judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs)
+            facts = replace(facts, requests=facts.requests + 1, notes=notes)
+            judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs, other_identities=others)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
-            save_accounts(database, connection.name, listed)
-    return [KnownAccount(account.key, connection.name, account) for account in discovered.accounts], receipt
+            save_accounts(database, connection.name, by_key)
+    return [KnownAccount(each.key, connection.name, each) for each in listed], receipt
 
 
-def read_accounts(api: SellerApi, load: Load) -> Discovered:
-    """Read the list of a connection's accounts into the spool of a load.
+def read_accounts(api: SellerApi, database: Database, load: Load) -> tuple[Discovered, str]:
+    """Read the list of a connection's accounts into the spool of a load; return it as `with_keys` does.
+
+    No other connection gives keys to accounts until the load ends: it may list the same ones.
 
     Raises:
         SellerPlatformError: As `discover` does.
     """
     discovered = fetch_accounts(api, load.slice.account)
+    load.hold("account keys")
+    listed, others = with_keys(database, load.slice.account, discovered.accounts)
     # One by one, because each row is stored under the key of its own account.
-    for position, (account, row) in enumerate(zip(discovered.accounts, discovered.rows, strict=True)):
+    for position, (account, row) in enumerate(zip(listed, discovered.rows, strict=True)):
         extras = {0: discovered.extras[position]} if position in discovered.extras else {}
         load.spool.write([row], extras=extras, page=1, account=account.key)
-    return discovered
+    return replace(discovered, accounts=listed), others

@@ -116,7 +116,7 @@ class SliceComparer(SliceLoader):
         try:
             api = self.api(connection.name)
             with open_load(self.database, Slice(ACCOUNTS, connection.name, Window.day(today)), by_value=True) as load:
-                read_accounts(api, load)
+                read_accounts(api, self.database, load)
                 rows = load.spool.count, load.compare()
             if self.repairs and (rows[1].listed or rows[1].stored):
                 _, receipt = discover(api, self.database, connection, run_id=None, repairs=True)

@@ -10,6 +10,7 @@ from typing import Literal
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
+from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
@@ -114,10 +115,10 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        titles = _account_titles(connection)
+        listed = _accounts(connection)
         for key in account_keys:
-            if key not in titles:
-                raise UnknownAccountError(key, sorted(titles), list(titles.values()))
+            if key not in listed:
+                raise UnknownAccountError(key, sorted(listed), [account.title for account in listed.values()])
             values = {"user_id": user_id, "account": key}
             connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
         details = {"accounts": list(account_keys)}
@@ -125,29 +126,29 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
 
 
 def account_keys_named(database: Database, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of the accounts with these keys or titles.
+    """Return the keys of the accounts with these keys, titles, or sellers and marketplaces.
 
     A name that no account has now stays as it is: a user may still have an account that is gone.
 
     Raises:
-        RequestError: Several accounts have one of the titles.
+        RequestError: Several accounts have one of the names.
     """
     with database.begin() as connection:
-        titles = _account_titles(connection)
+        listed = _accounts(connection)
 
     def key(name: str) -> str:
         try:
-            return key_named(name, titles)
+            return key_named(name, listed)
         except UnknownAccountError:
             return name
 
     return tuple(map(key, names))
 
 
-def _account_titles(connection: Connection) -> dict[str, str]:
+def _accounts(connection: Connection) -> dict[str, Account]:
     listed = table_for(ACCOUNTS).c
-    rows = connection.execute(select(listed.account, func.coalesce(listed.account_title, "")))
-    return dict(rows.tuples().all())
+    rows = connection.execute(select(listed.account, *(listed[column.name] for column in ACCOUNTS.columns)))
+    return {key: Account(number, title or "", *others) for key, number, title, *others in rows}
 
 
 def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:

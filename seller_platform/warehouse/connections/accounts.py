@@ -165,31 +165,31 @@ def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAc
 
 
 def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccount, ...]:
-    """Return the listed accounts of these keys or titles, by key; without names, every listed account.
+    """Return the listed accounts that have these names, by key; without names, every listed account.
 
     Raises:
-        RequestError: Several listed accounts have one of the titles.
-        UnknownAccountError: No listed account has that key or title.
+        RequestError: Several listed accounts have one of the names.
+        UnknownAccountError: No listed account has that name.
     """
     listed = accounts(database)
-    titles = {each.key: each.account.title for each in listed}
-    keys = {key_named(name, titles) for name in names}
+    by_key = {each.key: each.account for each in listed}
+    keys = {key_named(name, by_key) for name in names}
     return tuple(each for each in listed if not names or each.key in keys)
 
 
 def account_named(database: Database, name: str) -> KnownAccount:
-    """Return the account of that key or title; a listed account comes before a retired one.
+    """Return the account of that name; a listed account comes before a retired one.
 
     Raises:
-        RequestError: Several accounts have that title.
-        UnknownAccountError: No account ever had that key or title.
+        RequestError: Several accounts have that name.
+        UnknownAccountError: No account ever had that name.
     """
     every = {each.key: each for each in accounts(database, with_retired=True)}
-    listed = {each.key: each.account.title for each in accounts(database)}
+    listed = {each.key: each.account for each in accounts(database)}
     try:
         return every[name if name in every else key_named(name, listed)]
     except UnknownAccountError:
-        return every[key_named(name, {key: each.account.title for key, each in every.items()})]
+        return every[key_named(name, {key: each.account for key, each in every.items()})]
 
 
 def account_of(database: Database, key: str) -> KnownAccount:

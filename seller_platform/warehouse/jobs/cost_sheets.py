@@ -56,7 +56,7 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, Account])
 
     Args:
         source: The path of the file, or the name of the table with its schema.
-        accounts: The accounts by their keys; a line names one by its key or its title.
+        accounts: The accounts by their keys; a line names one as a command does.
 
     Raises:
         RequestError: There is no such file or table.
@@ -84,9 +84,8 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
         CostSheetError: There are problems, or a line has values that cannot be written.
     """
     lines_of: dict[Product, list[Line]] = {}
-    titles = {key: each.title for key, each in accounts.items()}
     for line in lines:
-        key, is_sku = _account_key(line, titles, problems), _is_sku(line, problems)
+        key, is_sku = _account_key(line, accounts, problems), _is_sku(line, problems)
         if key is not None and is_sku:
             lines_of.setdefault((key, line[SKU]), []).append(line)
         else:  # the other cells of the line may be wrong, too
@@ -131,9 +130,9 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
     return cells
 
 
-def _account_key(line: Line, titles: Mapping[str, str], problems: Problems) -> str | None:
+def _account_key(line: Line, accounts: Mapping[str, Account], problems: Problems) -> str | None:
     try:
-        return key_named(line[ACCOUNT].strip(), titles)
+        return key_named(line[ACCOUNT].strip(), accounts)
     except RequestError as error:
         problems.add_cell(line, ACCOUNT, error.problem_alone)
         return None

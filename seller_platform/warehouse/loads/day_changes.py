@@ -8,7 +8,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from seller_platform.contract import Dataset, Kind, Slicing
+from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.currencies import minor_digits
 from seller_platform.warehouse.schema.currencies import digits_of
 
@@ -24,8 +24,8 @@ SCALE = 5
 _NONE = Decimal(0)
 
 # A row is the same row where its key is, and an equal one where its amounts and whole numbers are equal, too. A status
-# or a name may change at any time, and so may amounts that the upstream computes, but for the first one. An account is
-# also known by its key in the warehouse. The rows are looked up once, because that takes most of the time.
+# or a name may change at any time, and so may amounts that the upstream computes, but for the first one. The rows are
+# looked up once, because that takes most of the time.
 _MOVED = sql.SQL("""
 WITH moved AS MATERIALIZED (
     SELECT {day} AS on_day, -1 AS direction, {columns} FROM {stored} WHERE {gone}
@@ -147,8 +147,6 @@ def day_changes(
     day = sql.SQL("{}::text" if compared.by_day else "''").format(sql.Identifier(dataset.slice_column))
     names = dataset.key or dataset.order or [column.name for column in dataset.columns if column.kind is not Kind.JSON]
     identity = [name for name in names if dataset.column(name).kind is not Kind.MONEY]
-    if dataset.slicing is Slicing.CONNECTION:
-        identity.append("account")
     money = dataset.money[:1] if dataset.is_computed else dataset.money
     figures: list[sql.Composable] = [
         sql.Identifier(column.name) for column in dataset.columns if column.kind is Kind.INTEGER

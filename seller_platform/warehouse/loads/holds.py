@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -320,6 +320,15 @@ TOTAL = Rule(
 )
 """The rule about what comes with the rows."""
 
+IDENTITY = replace(
+    TOTAL,
+    name="identity",
+    reason="{column}",
+    stops="a seller under another number, another seller under a number",
+    passes="another title, country, currency or time zone",
+)
+"""The rule about who an account is."""
+
 
 @dataclass(frozen=True)
 class Doubt:
@@ -380,12 +389,15 @@ class Judge:
         accepted: The doubt that an operator accepted.
         repairs: A person asked to store what is listed: a list that is what loads have stored before is not in doubt,
             however another program has changed the rows.
+        other_identities: Says of accounts that they have another number, seller or marketplace than before. Only a
+            person accepts these, however often the list says the same: other rows could come under their keys.
     """
 
     settled: Collection[date] = frozenset()
     is_second: bool = False
     accepted: Accepted | None = None
     repairs: bool = False
+    other_identities: str = ""
 
     def findings(
         self, dataset: Dataset, changes: Mapping[str, DayChange], *, lacks_total: bool
@@ -423,6 +435,9 @@ class Judge:
         if lacks_total:
             for day in changes:
                 found[day].append(Contradiction(TOTAL, ""))
+        if self.other_identities:
+            for day in changes:
+                found[day].append(Contradiction(IDENTITY, self.other_identities))
         return dict(found)
 
     def held(
@@ -455,7 +470,11 @@ class Judge:
     def _belief(
         self, day: str, claim: Claim, readings: Sequence[tuple[datetime, Claim]], now: datetime
     ) -> dict[str, Any] | None:
-        if self.accepted is not None and _say_the_same(claim, self.accepted.doubt.claim.get(day)):
+        if (
+            self.accepted is not None
+            and self.other_identities in ("", self.accepted.doubt.reason)
+            and _say_the_same(claim, self.accepted.doubt.claim.get(day))
+        ):
             return self.accepted.note
         count, last = 1, now
         for moment, other in readings:
@@ -463,7 +482,8 @@ class Judge:
                 break
             if last - moment >= _APART:
                 count, last = count + 1, moment
-        return {"by": f"{count_of(count, 'reading')} that say the same"} if count >= READINGS_TO_BELIEVE else None
+        is_believed = count >= READINGS_TO_BELIEVE and not self.other_identities
+        return {"by": f"{count_of(count, 'reading')} that say the same"} if is_believed else None
 
 
 @dataclass(frozen=True)
@@ -483,7 +503,7 @@ def doubt_about(
     dataset: Dataset, findings: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]
 ) -> Doubt:
     """Return the doubt about days, with the reason that the first rule gives which applies to any of them."""
-    rank = {rule.name: number for number, rule in enumerate((*RULES, TOTAL))}
+    rank = {rule.name: number for number, rule in enumerate((IDENTITY, *RULES, TOTAL))}
     first = min((each for of_day in findings.values() for each in of_day), key=lambda each: rank[each.rule.name])
     days = [day for day, of_day in findings.items() if first in of_day]
     figures = [each for each in first.rule.measure([changes[day] for day in days]) if each[2] == first.column]

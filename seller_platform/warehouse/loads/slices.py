@@ -216,6 +216,11 @@ class Load:
         self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id, known)
         self._connection = connection
 
+    def hold(self, name: str) -> None:
+        """Wait for the lock of a name, and hold it until the load ends."""
+        hold(self._connection, name)
+        self._connection.commit()
+
     def store(
         self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None, judge: Judge | None = None
     ) -> Receipt:

@@ -35,7 +35,7 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ORDERS = dataset_named("orders")
 GERMAN, AUSTRALIAN = independent_upstream.ACCOUNTS
-OF_ANA, OF_BEN = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
+OF_ANA, OF_BEN = "at-41.ana", "au-42.ben"
 BOTH = sorted([OF_ANA, OF_BEN])
 KEY = asset_key(ACCOUNT_DATASET)
 
@@ -233,8 +233,9 @@ def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
 def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
     installed: Installation,
 ) -> None:
-    installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]
     installed.tick()
+    installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]
+    installed.tick(minutes=60)
     installed.run_january()
 
     installed.upstreams["ben"].accounts = [GERMAN]

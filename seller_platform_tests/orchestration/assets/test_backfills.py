@@ -50,7 +50,7 @@ pytestmark = [
 ]
 
 SELLERS, THIRD = [f"S{number}" for number in range(3)], 2
-KEYS = [f"{seller}.market.example" for seller in SELLERS]
+KEYS = [f"at-{100 + number}" for number in range(3)]
 MONTHS = [Window.month_of(datetime.now(UTC).date())]
 while len(MONTHS) < 4:
     MONTHS.insert(0, Window.month_of(MONTHS[0].start - timedelta(days=1)))

@@ -182,5 +182,5 @@ def test_a_run_that_waits_for_a_silent_upstream_reports_it(
     assert sentence.startswith(
         f"GET {TRANSACTIONS.path}: no complete answer in 5 s; attempt 1 of 6 goes on, no attempt"
     )
-    assert line == f"transactions of account-42, 2026-01 waits: {sentence}"
+    assert line == f"transactions of {LOST}, 2026-01 waits: {sentence}"
     assert line in caplog.text

@@ -121,7 +121,7 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
 
     result = today.read()
 
-    assert "today's orders of 1 account was not read: A1FOREIGN.market.example." in failure_of(result)[0]
+    assert f"today's orders of 1 account was not read: {KEYS[0]}." in failure_of(result)[0]
     assert [each.account for each in today.receipts(result)] == [KEYS[1]]
 
 

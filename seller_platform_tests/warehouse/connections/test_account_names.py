@@ -9,41 +9,64 @@ from seller_platform.warehouse.connections.accounts import account_named, accoun
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 
-TITLES = {"S1.US": "North Pine US", "S2.DE": "Cup & Co", "S3.FR": "CUP & CO", "S4.IT": "Twins", "S5.IT": "Twins"}
+ACCOUNTS = {
+    key: Account(number, title, "US", "USD", "UTC", "M", seller)
+    for number, (key, title, seller) in enumerate(
+        [
+            ("us-1", "North Pine US", "S1"),
+            ("de-2", "Cup & Co", "S2"),
+            ("fr-3", "CUP & CO", "S3"),
+            ("it-4", "Twins", "S4"),
+            ("it-5", "Twins", "S5"),
+            ("it-6", "us-1", None),
+            ("it-7", "S4.M", "S4"),
+            ("it-8", "", "S4"),
+        ]
+    )
+}
 
 
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("S1.US", "S1.US"),
-        ("s1.us", "S1.US"),
-        ("North Pine US", "S1.US"),
-        (" north pine us ", "S1.US"),
-        ("Cup & Co", "S2.DE"),
-        ("CUP & CO", "S3.FR"),
+        ("us-1", "us-1"),
+        ("US-1", "us-1"),
+        ("North Pine US", "us-1"),
+        (" north pine us ", "us-1"),
+        ("Cup & Co", "de-2"),
+        ("CUP & CO", "fr-3"),
+        ("S1.M", "us-1"),
+        ("s2.m", "de-2"),
+        ("S4.M", "it-7"),
     ],
 )
-def test_an_account_is_named_by_its_key_or_its_title(name: str, key: str) -> None:
-    assert key_named(name, TITLES) == key
+def test_an_account_is_named_by_its_key_or_its_title_or_its_seller(name: str, key: str) -> None:
+    assert key_named(name, ACCOUNTS) == key
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Twins", r"several accounts have the title 'Twins': S4\.IT \(Twins\), S5\.IT \(Twins\)\. Name the account by"),
-        ("cup & co", r"several accounts have the title 'cup & co': S2\.DE \(Cup & Co\), S3\.FR \(CUP & CO\)"),
+        ("Twins", r"several accounts are named 'Twins': it-4 \(Twins\), it-5 \(Twins\)\. Name the account by"),
+        ("cup & co", r"several accounts are named 'cup & co': de-2 \(Cup & Co\), fr-3 \(CUP & CO\)"),
     ],
 )
 def test_a_title_of_several_accounts_lists_their_keys(name: str, message: str) -> None:
     with pytest.raises(RequestError, match=message):
-        key_named(name, TITLES)
+        key_named(name, ACCOUNTS)
+
+
+@pytest.mark.parametrize("name", ["", "None", "None.M", "S6"])
+def test_a_name_that_no_account_has_is_unknown(name: str) -> None:
+    with pytest.raises(UnknownAccountError):
+        key_named(name, ACCOUNTS)
 
 
 def test_a_name_that_is_spelled_nearly_right_is_suggested() -> None:
     with pytest.raises(
-        UnknownAccountError, match=r"'Nort Pine US' \(did you mean 'North Pine US'\?\); the accounts are: S1"
+        UnknownAccountError, match=r"'Nort Pine US' \(did you mean 'North Pine US'\?\); the accounts are: de-2"
     ):
-        key_named("Nort Pine US", TITLES)
+        key_named("Nort Pine US", ACCOUNTS)
 
 
 def test_a_listed_account_comes_before_a_retired_one(database: Database) -> None:

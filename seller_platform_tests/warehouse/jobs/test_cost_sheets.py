@@ -117,7 +117,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
             "S1.FR",
             "account: there is no account 'S1.FR' (did you mean 'S1.XX' or 'S1.US' or 'S1.DE'?); the accounts are: S1",
         ),
-        ("S1.US", "twin", "account: several accounts have the title 'twin': S1.DE (Twin), S1.XX (Twin)"),
+        ("S1.US", "twin", "account: several accounts are named 'twin': S1.DE (Twin), S1.XX (Twin)"),
         (",A,", ",,", "sku: '' is not a SKU"),
         ("2026-01-01", "2026-1-1", "from_date: '2026-1-1' is not a day, written as 2026-03-31"),
         ("2026-01-31", "2026-02-29", "to_date: '2026-02-29' is not a day, written as 2026-03-31"),

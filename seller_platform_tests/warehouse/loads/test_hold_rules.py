@@ -160,14 +160,17 @@ def test_days_that_do_not_contradict_a_rule_about_several_are_left_out() -> None
 
 
 @pytest.mark.parametrize("readings", [1, 2, 3, 4])
-def test_a_day_is_believed_from_the_third_reading_on(readings: int) -> None:
+@pytest.mark.parametrize("identities", ["", "us-1 was account 1 and is account 2"])
+def test_a_day_is_believed_from_the_third_reading_on_but_no_other_identity(readings: int, identities: str) -> None:
     now, change = datetime(2026, 3, 20, tzinfo=UTC), DayChange(5, 5)
     former = [(now - timedelta(days=days), (5, "0")) for days in range(1, readings)]
+    judge, findings = Judge(other_identities=identities), {FIRST: [Contradiction(RULES[0], "")]}
 
-    held, believed = Judge().held({FIRST: [Contradiction(RULES[0], "")]}, {FIRST: change}, {FIRST: former}, now)
+    held, believed = judge.held(findings, {FIRST: change}, {FIRST: former}, now)
 
-    assert [*held] == ([FIRST] if readings < 3 else [])
-    assert believed == ({} if readings < 3 else {FIRST: {"by": f"{readings} readings that say the same"}})
+    is_held = readings < 3 or identities != ""
+    assert [*held] == ([FIRST] if is_held else [])
+    assert believed == ({} if is_held else {FIRST: {"by": f"{readings} readings that say the same"}})
 
 
 def test_a_doubt_says_how_many_rows_of_its_days_lost_the_column() -> None:
