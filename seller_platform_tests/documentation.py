@@ -21,7 +21,7 @@ from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.loads.holds import RULES, TOTAL
+from seller_platform.warehouse.loads.holds import IDENTITY, RULES, TOTAL
 from seller_platform_tests.api_reference import http_api, python_api, table
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
@@ -183,7 +183,8 @@ def _rules() -> str:
                 f" and more than {rule.more_than}" * (rule.more_than > 0)
             )
             yield f"`{rule.name}`", rule.scope.value, share, rule.stops, rule.passes
-        yield f"`{TOTAL.name}`", TOTAL.scope.value, "–", TOTAL.stops, TOTAL.passes
+        for rule in (TOTAL, IDENTITY):
+            yield f"`{rule.name}`", rule.scope.value, "–", rule.stops, rule.passes
 
     return table(("rule", "is about", "from", "stops", "lets pass"), rows())
 

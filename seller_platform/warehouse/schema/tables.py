@@ -214,7 +214,7 @@ GRANTS = platform_table(
 ACCOUNTS = platform_table(
     "accounts",
     "Every account ever discovered; never deleted.",
-    Column("key", Text, primary_key=True, comment="Key of the account: <seller_id>.<marketplace>."),
+    Column("key", Text, primary_key=True, comment="Key of the account: <country>-<id>, as it was first listed."),
     belonging("connection", CONNECTIONS.c.name, "The connection that listed it last."),
     required("id", BigInteger, "The upstream's number of the account."),
     required("title", Text, "The name that people gave it."),
