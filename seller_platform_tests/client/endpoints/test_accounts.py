@@ -37,7 +37,7 @@ def test_accounts_become_keys_and_rows() -> None:
     assert seen.facts.notes == {"unknown_fields": ["plan"]}
 
 
-def test_of_accounts_with_one_seller_and_marketplace_the_others_are_selected_by_title() -> None:
+def test_of_accounts_of_one_seller_and_marketplace_one_is_selected_by_them() -> None:
     seen = discovered(ACCOUNT | {"id": 8, "account_title": "Coffee"}, ACCOUNT)
 
     assert seen.accounts[0].selection == {"seller_id": "S1", "marketplace_id": "M1"}
