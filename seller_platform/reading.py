@@ -6,7 +6,7 @@ It reads the tables of the lists, and the marts:
 
     orders = seller_platform.read("orders", account="North Pine US", month="2026-10")
     profit = seller_platform.read("marts.account_profit_daily", month="2026-01:2026-03", amounts="float")
-    stock = seller_platform.read("inventory", account=["A1B2.US", "A1B2.CA"], as_="arrow")
+    stock = seller_platform.read("inventory", account=["us-1042", "ca-1042"], as_="arrow")
 
 Reading creates no home folder and no database, and it migrates neither.
 """

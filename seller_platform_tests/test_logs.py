@@ -61,7 +61,7 @@ def test_a_record_is_one_line_with_its_facts_and_its_exception(written: tuple[lo
     logger, stream = written
     before = datetime.now(UTC)
 
-    with log_context(run_id="r1", account="S1.US", level="not this"):
+    with log_context(run_id="r1", account="us-1", level="not this"):
         try:
             raise ValueError("two\nlines\u2028here")
         except ValueError:
@@ -71,7 +71,7 @@ def test_a_record_is_one_line_with_its_facts_and_its_exception(written: tuple[lo
     first, second = _objects(stream.getvalue())
     assert first["message"] == "it really\nfailed"
     assert (first["level"], first["logger"]) == ("ERROR", logger.name)
-    assert (first["run_id"], first["account"], first["rows"]) == ("r1", "S1.US", 3)
+    assert (first["run_id"], first["account"], first["rows"]) == ("r1", "us-1", 3)
     assert "page" not in first
     assert first["exception"].startswith("Traceback")
     assert "two\nlines" in first["exception"]

@@ -31,14 +31,14 @@ from seller_platform_tests.support.shop import Shop
 from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 from seller_platform_tests.support.waiting import wait_for
 
-US, DE, OLD = "S1.US", "S2.DE", "S3.US"
+US, DE, OLD = "us-1", "de-2", "us-3"
 FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
 ORDERS, STOCK, PROFIT = dataset_named("orders"), dataset_named("warehouse_stock"), mart_named("account_profit_daily")
 
 
 def _account(number: int, key: str, title: str) -> tuple[str, Account]:
-    seller, _, place = key.partition(".")
-    return key, Account(number, title, place, "USD", "America/New_York", place, seller)
+    place = key[:2].upper()
+    return key, Account(number, title, place, "USD", "America/New_York", place, f"S{key[3:]}")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def test_a_month_is_read_by_the_key_or_the_title_of_an_account(stored: Stored, a
     frame = stored.read("orders", account=account, month="2026-03")
 
     assert list(frame.columns[:3]) == ["account", "local_day", "platform_order_id"]
-    assert list(frame["platform_order_id"]) == ["S1.US 03"]
+    assert list(frame["platform_order_id"]) == ["us-1 03"]
     assert list(frame["order_total"]) == [Decimal("0.10")]
     assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
 
@@ -146,7 +146,7 @@ def _in_euros(database: Database, key: str) -> Iterator[None]:
 def test_months_are_a_range_or_all_that_are_stored(stored: Stored) -> None:
     both = stored.read("seller.orders", account=[US, DE], month="2026-02:2026-03")
 
-    assert list(both["platform_order_id"]) == ["S1.US 02", "S1.US 03", "S2.DE 02", "S2.DE 03"]
+    assert list(both["platform_order_id"]) == ["de-2 02", "de-2 03", "us-1 02", "us-1 03"]
     assert len(stored.read("orders", account=US)) == 2
     assert len(stored.read("orders", account=US, month="all")) == 2
     assert len(stored.read("orders", account=US, day="2026-03-10")) == 1
@@ -188,7 +188,7 @@ def test_of_snapshots_the_newest_is_read_or_that_of_a_day(stored: Stored) -> Non
     assert list(stored.read("warehouse_stock", account=US)["sku"]) == ["SKU 2"]
     assert list(stored.read("warehouse_stock", account=US, day=date(2026, 3, 1))["sku"]) == ["SKU 1"]
     assert list(stored.read("warehouse_stock", account=US, month="2026-03")["sku"]) == ["SKU 1", "SKU 2"]
-    with pytest.raises(NotLoadedError, match=r"never loaded: warehouse_stock of S1\.US, 2026-03-03\."):
+    with pytest.raises(NotLoadedError, match=r"never loaded: warehouse_stock of us-1, 2026-03-03\."):
         stored.read("warehouse_stock", account=US, day="2026-03-03")
 
 
@@ -211,11 +211,11 @@ def test_rows_are_read_as_they_were_stored_at_a_moment(stored: Stored) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "absent"),
     [
-        ("orders", {"account": US, "month": "2026-03"}, "orders of S1.US, 2026-03"),
-        ("orders", {"account": US}, "orders of S1.US"),
-        ("orders", {"month": "2026-03"}, "orders of S1.US, 2026-03; orders of S2.DE, 2026-03"),
-        ("orders", {}, "orders of S1.US; orders of S2.DE; orders of S3.US"),
-        ("warehouse_stock", {"account": US}, "warehouse_stock of S1.US"),
+        ("orders", {"account": US, "month": "2026-03"}, "orders of us-1, 2026-03"),
+        ("orders", {"account": US}, "orders of us-1"),
+        ("orders", {"month": "2026-03"}, "orders of de-2, 2026-03; orders of us-1, 2026-03"),
+        ("orders", {}, "orders of de-2; orders of us-1; orders of us-3"),
+        ("warehouse_stock", {"account": US}, "warehouse_stock of us-1"),
         ("accounts", {}, "accounts of default"),
     ],
     ids=str,
@@ -234,8 +234,8 @@ def test_before_its_first_load_the_moment_of_that_is_named(
 
 
 def test_what_was_never_loaded_is_named_before_what_was_loaded_later(stored: Stored) -> None:
-    with pytest.raises(NotLoadedError, match=r"^never loaded: orders of S2\.DE, 2026-04\. Run .* --account S2\.DE"):
-        stored.read("orders", account="S2.DE", month="2026-03:2026-04", as_of="2026-01-01")
+    with pytest.raises(NotLoadedError, match=r"^never loaded: orders of de-2, 2026-04\. Run .* --account de-2"):
+        stored.read("orders", account="de-2", month="2026-03:2026-04", as_of="2026-01-01")
 
 
 @pytest.mark.parametrize(
@@ -244,16 +244,16 @@ def test_what_was_never_loaded_is_named_before_what_was_loaded_later(stored: Sto
         (
             "orders",
             {"account": "North Pine DE", "month": "2026-03:2026-05"},
-            "sync --dataset orders --account S2.DE --from 2026-04 --to 2026-05",
+            "sync --dataset orders --account de-2 --from 2026-04 --to 2026-05",
         ),
-        ("orders", {"month": "2026-04"}, "sync --dataset orders --account S2.DE --from 2026-04 --to 2026-04"),
+        ("orders", {"month": "2026-04"}, "sync --dataset orders --account de-2 --from 2026-04 --to 2026-04"),
         ("transactions", {"month": "2026-04"}, "sync --dataset transactions --from 2026-04 --to 2026-04"),
-        ("inventory", {"account": US}, "sync --dataset inventory --account S1.US"),
-        ("report_rows", {"account": US}, "report request --account S1.US"),
+        ("inventory", {"account": US}, "sync --dataset inventory --account us-1"),
+        ("report_rows", {"account": US}, "report request --account us-1"),
         (
             "account_profit_daily",
             {"account": US, "month": "2026-02"},
-            "marts build account_profit_daily --account S1.US --from 2026-02 --to 2026-02",
+            "marts build account_profit_daily --account us-1 --from 2026-02 --to 2026-02",
         ),
     ],
     ids=["months", "every account", "never loaded", "snapshots", "reports", "a mart"],

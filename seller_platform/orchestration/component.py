@@ -72,7 +72,7 @@ attributes:
   # `orders_today` and `sample` may be named, too.
   # datasets: [orders, transactions, inventory]
   # connections: [default]
-  # accounts: [A1B2C3.US]
+  # accounts: [us-1042]
   # Whether the schedules are on when they are first loaded.
   schedules: true
   # Whether sensors report what is wrong with slices, and failed runs of the instance, to the webhook

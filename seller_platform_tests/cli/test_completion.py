@@ -27,9 +27,7 @@ TITLES = ("North Pine US", 'Köhler "Haus & Hof", DE', "Twice", "Twice")
 def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
     """The variables of a shell, over a warehouse with four accounts."""
     named = enumerate(TITLES)
-    connect_accounts(
-        database, [(f"A{n}.market", Account(n, title, None, None, "UTC", None, None)) for n, title in named]
-    )
+    connect_accounts(database, [(f"us-{n}", Account(n, title, None, None, "UTC", None, None)) for n, title in named])
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
 
@@ -71,9 +69,9 @@ def test_accounts_are_completed_to_their_keys_by_key_and_by_title(
 ) -> None:
     offered = completed(f"seller-platform {line}", monkeypatch, variables)
 
-    assert offered == {f"A{number}.market": title for number, title in enumerate(TITLES)}
-    assert completed(f"seller-platform {line}nor", monkeypatch) == {"A0.market": "North Pine US"}
-    assert completed(f"seller-platform {line}a2", monkeypatch).keys() == {"A2.market"}
+    assert offered == {f"us-{number}": title for number, title in enumerate(TITLES)}
+    assert completed(f"seller-platform {line}nor", monkeypatch) == {"us-0": "North Pine US"}
+    assert completed(f"seller-platform {line}us-2", monkeypatch).keys() == {"us-2"}
 
 
 def test_completion_makes_no_folder_where_nothing_is_connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -97,7 +95,7 @@ def test_a_database_that_does_not_answer_ends_completion_without_an_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "key"), [(["sync", "--account", r"Köhler\ \"Ha"], "A1.market"), (["--demo", "diff", "orders", "K"], "")]
+    ("words", "key"), [(["sync", "--account", r"Köhler\ \"Ha"], "us-1"), (["--demo", "diff", "orders", "K"], "")]
 )
 def test_bash_replaces_a_title_by_its_key_and_writes_nothing_else(
     words: list[str], key: str, variables: dict[str, str]

@@ -37,7 +37,7 @@ def sheet(shop: Shop) -> Path:
         f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,1234.50,USD,,",
         f"{US},SKU-1,2026-03-01,2026-03-31,Freight,0.125,USD,Möller,",
         f'{DE},"{TEA}",2026-01-01,2026-12-31,Tee 茶,2,EUR,,"a\nb"',
-        f"{GB},SKU-2,,,,,,,",
+        "Bob's,SKU-2,,,,,,,",
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
@@ -132,7 +132,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     assert "have changed since" in _refused(_costs(shop, "apply", "1", "--json"), 2)["message"]
     assert "no cost plan 9" in _refused(_costs(shop, "apply", "9", "--json"), 2)["message"]
     assert "nothing to undo" in _refused(_costs(shop, "undo", "1", "--json"), 2)["message"]
-    assert "The upstream does not know SKU 'PARTY-🎉' of S1.US" in unknown.stderr
+    assert "The upstream does not know SKU 'PARTY-🎉' of us-1" in unknown.stderr
     refused = _refused(_costs(shop, "apply", "2", "--json"), 4)
     assert (refused["changes"][0]["state"], refused["changes"][0]["written_at"]) == ("planned", None)
     assert "no product with sku 'PARTY-🎉'" in refused["message"]

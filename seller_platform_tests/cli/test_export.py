@@ -100,7 +100,7 @@ def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
         (["order"], "'order'"),
         (
             ["orders", "--account", ACCOUNT, "--from", "2026-02", "--to", "2026-03"],
-            "seller-platform sync --dataset orders --account S1.US --from 2026-02 --to 2026-03",
+            "seller-platform sync --dataset orders --account us-1 --from 2026-02 --to 2026-03",
         ),
         ([PROFIT.table, "--month", "2026-03"], "seller-platform marts build account_profit_daily"),
         (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),

@@ -11,7 +11,7 @@ from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.support.processes import environment, run
 
 NEEDING_ROWS = (
-    *("status", "status --datasets", "held", "diff orders S.DE", "explain orders 1", "verify"),
+    *("status", "status --datasets", "held", "diff orders de-1", "explain orders 1", "verify"),
     *("metrics --port 0", "costs show 1", "service user list", "service application list"),
     *("service group list ann@shop.example", "service events", "service user list --replica", "query TABLE"),
     *("sync", "accept 1", "revert 1", "prune", "costs plan costs.csv", "costs apply 1", "costs undo 1"),

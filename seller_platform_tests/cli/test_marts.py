@@ -57,7 +57,7 @@ def test_what_has_its_inputs_is_built_and_the_rest_is_named_with_a_reason(
         (ACCOUNT, "2026-04"): ("skipped", None),
     }
     assert built[ACCOUNT, "2026-04"]["reason"] == "transactions: never loaded"
-    assert built["S2.DE", "2026-02"]["reason"] == "daily_product_sales and transactions: never loaded"
+    assert built["de-2", "2026-02"]["reason"] == "daily_product_sales and transactions: never loaded"
     assert shop.rows("SELECT sum(units) FROM marts.account_profit_daily") == [(6,)]
     # Dagster has the materialization and the checks of each partition.
     events = (
@@ -93,7 +93,7 @@ def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str,
 
     assert result.returncode == 1
     assert "1 partition was not built, which stopped no other:" in result.stderr
-    assert "cost_coverage of S1.US" in result.stderr
+    assert "cost_coverage of us-1" in result.stderr
     assert "failed" in result.stdout
 
 

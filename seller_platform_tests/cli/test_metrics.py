@@ -36,16 +36,16 @@ def _samples(page: str) -> dict[tuple[str, ...], float]:
 
 def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, tmp_path: Path) -> None:
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
-    save_accounts(database, "ana", [("S1.US", SHOP)])
+    save_accounts(database, "ana", [("us-1", SHOP)])
     began = datetime.now(UTC)
     for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
-        with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
+        with open_load(database, Slice(STOCK, "us-1", Window.day(date(2026, 3, day)))) as load:
             load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
     window = Window.day(date(2026, 3, 2))
-    store_receipt(database, dataset_named("inventory"), "S1.US", window, verdict="held", changed=False)
+    store_receipt(database, dataset_named("inventory"), "us-1", window, verdict="held", changed=False)
     assert take_requests(database, "ana", [began.date()], 4, per_day=96) is None
     march = Window.month_of(date(2026, 3, 1))
-    store_receipt(database, dataset_named("orders"), "S1.US", march, rows=9, started_at=began)
+    store_receipt(database, dataset_named("orders"), "us-1", march, rows=9, started_at=began)
     count_slices(database, 10, began)
     drawn = draw(database, Stratum.SETTLED, 0.5, 10)
     assert drawn is not None
@@ -62,12 +62,12 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
         process.terminate()
 
     samples = _samples(answer.text)
-    assert samples["seller_platform_loads_total", "S1.US", "warehouse_stock"] == 2
-    assert samples["seller_platform_requests_total", "S1.US", "warehouse_stock"] == 6
-    assert samples["seller_platform_windows", "S1.US", "warehouse_stock", "mismatch"] == 1
-    assert samples["seller_platform_windows", "S1.US", "inventory", "held"] == 1
-    assert samples["seller_platform_read_at_seconds", "S1.US", "warehouse_stock"] >= began.timestamp()
-    assert ("seller_platform_read_at_seconds", "S1.US", "inventory") not in samples
+    assert samples["seller_platform_loads_total", "us-1", "warehouse_stock"] == 2
+    assert samples["seller_platform_requests_total", "us-1", "warehouse_stock"] == 6
+    assert samples["seller_platform_windows", "us-1", "warehouse_stock", "mismatch"] == 1
+    assert samples["seller_platform_windows", "us-1", "inventory", "held"] == 1
+    assert samples["seller_platform_read_at_seconds", "us-1", "warehouse_stock"] >= began.timestamp()
+    assert ("seller_platform_read_at_seconds", "us-1", "inventory") not in samples
     assert samples["seller_platform_accounts", "listed"] == 1
     assert samples["seller_platform_requests_per_day", "ana"] == 96
     assert samples["seller_platform_requests_sent_today", "ana"] == 4

@@ -27,11 +27,11 @@ def variables(
     name = databases.lend()
     with Database(postgres.url(name)) as database:
         accounts = {
-            "S1.US": Account(7, "=North, Pine US", "US", "USD", "America/Los_Angeles", "US", "S1"),
-            "S2.DE": Account(8, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2"),
+            "us-1": Account(7, "=North, Pine US", "US", "USD", "America/Los_Angeles", "US", "S1"),
+            "de-2": Account(8, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2"),
         }
         connect_accounts(database, accounts.items())
-        books = BookedAccount(database, "S1.US", accounts["S1.US"])
+        books = BookedAccount(database, "us-1", accounts["us-1"])
         sale, foreign = Entry.on("2026-01-05", "Order", "100.00"), Entry.on("2026-01-06", "Fee", "-20", currency="JPY")
         books.load(JANUARY, [sale, foreign, Entry.on("2026-01-14", "Transfer", "-80.00")])
         books.load(FEBRUARY, [])
@@ -42,7 +42,7 @@ def variables(
 def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variables: dict[str, str]) -> None:
     none = run(["month", "list"], variables)
     closed = run(["month", "close", "2026-01", "--json"], variables)
-    again = document(run(["month", "close", "2026-01", "--account", "S1.US", "--json"], variables))
+    again = document(run(["month", "close", "2026-01", "--account", "us-1", "--json"], variables))
     listed = document(run(["month", "list", "--json"], variables))
     shown = run(["month", "list"], variables)
 
@@ -57,34 +57,34 @@ def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variable
 
 def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "books" / "2026"
-    words = ["--account", "S1.US", "--folder", str(folder), "--json"]
-    run(["month", "close", "2026-01", "--account", "S1.US"], variables)
+    words = ["--account", "us-1", "--folder", str(folder), "--json"]
+    run(["month", "close", "2026-01", "--account", "us-1"], variables)
 
     quickbooks = document(run(["month", "export", "2026-01", "--for", "quickbooks", *words], variables))
     xero = document(run(["month", "export", "2026-01", "--for", "xero", *words], variables))
     refused = run(["month", "export", "2026-02", "--for", "xero", *words], variables)
 
-    assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01-S1.US.csv"), "lines": 5}]
-    assert (folder / "quickbooks-2026-01-S1.US.csv").read_text().splitlines()[:3] == [
+    assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01-us-1.csv"), "lines": 5}]
+    assert (folder / "quickbooks-2026-01-us-1.csv").read_text().splitlines()[:3] == [
         "*JournalNo,*JournalDate,*AccountName,*Debits,*Credits,Description,Name,Currency,Location,Class",
-        '7-260114PUSD,01/14/2026,Marketplace payouts,80.00,,"Payouts: =North, Pine US (S1.US)",,USD,,',
-        '7-260114PUSD,01/14/2026,Marketplace balance,20.00,,"Balance carried forward: =North, Pine US (S1.US)",,USD,,',
+        '7-260114PUSD,01/14/2026,Marketplace payouts,80.00,,"Payouts: =North, Pine US (us-1)",,USD,,',
+        '7-260114PUSD,01/14/2026,Marketplace balance,20.00,,"Balance carried forward: =North, Pine US (us-1)",,USD,,',
     ]
     assert [Path(each["path"]).name for each in xero["files"]] == [
-        "xero-2026-01-S1.US-JPY.csv",
-        "xero-2026-01-S1.US-USD.csv",
+        "xero-2026-01-us-1-JPY.csv",
+        "xero-2026-01-us-1-USD.csv",
     ]
-    assert (folder / "xero-2026-01-S1.US-JPY.csv").read_text().splitlines() == [
+    assert (folder / "xero-2026-01-us-1-JPY.csv").read_text().splitlines() == [
         "*Narration,*Date,Description,*AccountCode,*TaxRate,*Amount,TrackingName1,TrackingOption1,TrackingName2,"
         "TrackingOption2",
-        '7-260131CJPY month end,31/01/2026,"Selling fees: =North, Pine US (S1.US)",6010,Tax Exempt,20,,,,',
-        '7-260131CJPY month end,31/01/2026,"Balance brought forward: =North, Pine US (S1.US)",1250,Tax Exempt,-20,,,,',
+        '7-260131CJPY month end,31/01/2026,"Selling fees: =North, Pine US (us-1)",6010,Tax Exempt,20,,,,',
+        '7-260131CJPY month end,31/01/2026,"Balance brought forward: =North, Pine US (us-1)",1250,Tax Exempt,-20,,,,',
     ]
     assert (refused.returncode, "MonthNotClosedError" in refused.stdout) == (2, True)
 
 
 def test_the_rows_of_a_line_are_shown_with_their_requests(variables: dict[str, str]) -> None:
-    run(["month", "close", "2026-01", "--account", "S1.US"], variables)
+    run(["month", "close", "2026-01", "--account", "us-1"], variables)
 
     explained = document(run(["explain", "journal_entries", "7-260114PUSD", "payments", "--json"], variables))
     shown = run(["explain", "marts.journal_entries", "7-260114PUSD"], variables)

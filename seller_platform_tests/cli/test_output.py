@@ -15,7 +15,7 @@ _READING = (
     ["status"],
     ["held"],
     ["explain", "orders", "1"],
-    ["diff", "orders", "S.DE"],
+    ["diff", "orders", "de-1"],
     ["service", "user", "list", "--replica"],
     ["service", "application", "list", "--replica"],
     ["service", "events", "--replica"],

@@ -27,19 +27,19 @@ def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
 @pytest.fixture
 def url(database: Database) -> str:
     """The URL of a database with two accounts and a user of one of them."""
-    list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
+    list_accounts(database, {f"us-{n}": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
     _run(database.url, "user", "add", ANN, typed="zebra lamp quorum\n")
-    _run(database.url, "user", "grant", ANN, "S1.US")
+    _run(database.url, "user", "grant", ANN, "us-1")
     return database.url
 
 
 def test_a_group_is_set_listed_and_removed(url: str) -> None:
-    made = _run(url, "group", "set", ANN, "My shop", "S1.US")
+    made = _run(url, "group", "set", ANN, "My shop", "us-1")
     listed = _run(url, "group", "list", ANN)
     output = invoke(service, ["group", "list", ANN, "--database-url", url]).output
     _run(url, "group", "remove", ANN, "My shop")
 
-    assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
+    assert made == {"email": ANN, "title": "My shop", "accounts": ["us-1"]}
     assert listed == {"groups": [made]}
     assert "My shop" in output
     assert _run(url, "group", "list", ANN) == {"groups": []}
@@ -52,12 +52,12 @@ def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, databas
             return status, list(connection.exec_driver_sql("SELECT account FROM service.user_accounts").scalars())
 
     before = state()
-    _run(url, "user", "revoke", ANN, "S1.US")
+    _run(url, "user", "revoke", ANN, "us-1")
     _run(url, "user", "close", ANN)
     closed = state()
     _run(url, "user", "reopen", ANN)
 
-    assert (before, closed, state()) == (("active", ["S1.US"]), ("closed", []), ("active", []))
+    assert (before, closed, state()) == (("active", ["us-1"]), ("closed", []), ("active", []))
 
 
 def test_users_are_listed_and_given_another_password(url: str, database: Database) -> None:
@@ -72,10 +72,10 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
     assert password_hash() != before
     assert verify_password(password_hash(), "violet tram nine hats")
     assert _run(url, "user", "list") == {
-        "users": [{"email": ANN, "name": "ann", "state": "active", "accounts": ["S1.US"]}]
+        "users": [{"email": ANN, "name": "ann", "state": "active", "accounts": ["us-1"]}]
     }
     assert ANN in output
-    assert "S1.US" in output
+    assert "us-1" in output
 
 
 def test_applications_are_registered_and_listed(url: str, database: Database) -> None:
@@ -100,14 +100,14 @@ def test_applications_are_registered_and_listed(url: str, database: Database) ->
 def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> None:
     rates, products = tmp_path / "rates.csv", tmp_path / "products.csv"
     rates.write_text("day,currency,per_euro\n2026-03-01,USD,1.09\n")
-    products.write_text("account,sku,asin,parent_asin,product_name\nS1.US,A,B1,P1,Mug\n")
+    products.write_text("account,sku,asin,parent_asin,product_name\nus-1,A,B1,P1,Mug\n")
 
     of_rates, of_products = _run(url, "rates", "load", str(rates)), _run(url, "products", "load", str(products))
     printed = invoke(service, ["rates", "load", str(rates), "--database-url", url]).output
 
     days = {"first_day": "2026-03-01", "last_day": "2026-03-01"}
     assert of_rates == {"rates": 1, "currencies": ["USD"], **days}
-    assert of_products == {"products": 1, "with_parent": 1, "accounts": ["S1.US"]}
+    assert of_products == {"products": 1, "with_parent": 1, "accounts": ["us-1"]}
     assert printed == "1 exchange rate was loaded: USD, 2026-03-01..2026-03-01.\n"
 
 
@@ -123,11 +123,11 @@ def test_a_reset_link_is_printed_for_the_public_url(url: str, monkeypatch: pytes
 
 
 def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> None:
-    _run(url, "group", "set", ANN, "My shop", "S1.US")
+    _run(url, "group", "set", ANN, "My shop", "us-1")
     _run(url, "group", "remove", ANN, "My shop")
     _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
     _run(url, "user", "reset-link", ANN)
-    _run(url, "user", "revoke", ANN, "S1.US")
+    _run(url, "user", "revoke", ANN, "us-1")
     _run(url, "user", "close", ANN)
     _run(url, "user", "reopen", ANN)
     _run(url, "user", "add", "bob@shop.example", typed="zebra lamp quorum\n")
@@ -145,7 +145,7 @@ def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> N
         "user_closed",
         "user_reopened",
     ]
-    assert events[2]["details"] == {"title": "My shop", "accounts": ["S1.US"]}
+    assert events[2]["details"] == {"title": "My shop", "accounts": ["us-1"]}
     assert ("group_changed" in output, "title: My shop" in output) == (True, True)
     assert "user_added" not in output
     assert _run(url, "events", "--since", "2100-01-01")["events"] == []

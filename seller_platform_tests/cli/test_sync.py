@@ -16,14 +16,14 @@ NULL_KEYS = {"null_keys": {"rows": 3, "first": [{"page": 1, "row": 2, "columns":
 
 def _receipt(verdict: CountVerdict, notes: dict[str, Any] | None) -> Receipt:
     window = Window(date(2026, 3, 1), date(2026, 3, 3))
-    return Receipt(1, "orders", "S1.DE", window, 1, 1, 1, 5, 4, b"", verdict, True, None, notes, None, NOW, NOW)
+    return Receipt(1, "orders", "de-2", window, 1, 1, 1, 5, 4, b"", verdict, True, None, notes, None, NOW, NOW)
 
 
 @pytest.mark.parametrize(
     ("verdict", "notes", "messages"),
     [
         (CountVerdict.MISMATCH, None, ["row counts do not match", "4 rows, 5 announced"]),
-        (CountVerdict.MATCH, NULL_KEYS, ["no value in their key: orders of S1.DE, 2026-03-01..2026-03-02: 3 rows"]),
+        (CountVerdict.MATCH, NULL_KEYS, ["no value in their key: orders of de-2, 2026-03-01..2026-03-02: 3 rows"]),
         (CountVerdict.MISMATCH, NULL_KEYS, ["row counts do not match", "no value in their key"]),
     ],
     ids=["a mismatch", "null keys", "both"],

@@ -17,7 +17,7 @@ from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.difference import RowsApart
 from seller_platform_tests.support.command_line import check_document
 
-MARCH = SliceRequest(dataset_named("orders"), "S1.DE", Window.month_of(date(2026, 3, 1)))
+MARCH = SliceRequest(dataset_named("orders"), "de-2", Window.month_of(date(2026, 3, 1)))
 THERE = SliceResult(replace(MARCH, account="Ä shop"))
 NAMES = (*MARCH.dataset.key, *(tag.name for tag in MARCH.dataset.tags))
 ROWS = [dict.fromkeys(NAMES, number) for number in range(3)]

@@ -146,7 +146,7 @@ class Reader:
         if page == "serve":
             (folder / "rates.csv").write_text(f"day,currency,per_euro\n{self.month.start},USD,1.08\n")
             (folder / "products.csv").write_text(
-                self.shell.spelled("account,sku,lead_time_days\nA1B2.US,MUG-BLUE-350,20\n")
+                self.shell.spelled("account,sku,lead_time_days\nus-1042,MUG-BLUE-350,20\n")
             )
 
 
@@ -187,7 +187,7 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "https://app.example.com": lambda: stack.base_url,
         ".seller_platform/sandbox": lambda: str(stack.home),
         "postgresql://seller@db.example/empty": lambda: f"'{stack.server.database('empty')}'",
-        "A1B2.US": lambda: account,
+        "us-1042": lambda: account,
         "MUG-BLUE-350": of_warehouse("SELECT min(sku) FROM seller.inventory_latest"),
         "305-1234567-1234567": of_warehouse("SELECT max(platform_order_id) FROM seller.orders"),
         "2026-04-01": lambda: str(month.end),

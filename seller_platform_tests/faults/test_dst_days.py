@@ -88,7 +88,7 @@ def shop_in(database: Database, zone: str, day: date) -> Shop:
     with database.begin() as connection:
         rows = connection.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
     days = {at.astimezone(UTC): local for at, local in rows if local in around}
-    return Shop(KnownAccount("DST.X", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, around)
+    return Shop(KnownAccount("xx-9", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, around)
 
 
 @contextmanager

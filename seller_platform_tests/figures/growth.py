@@ -31,7 +31,7 @@ from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.warehouse.schema.test_questions import DATED, fill
 
 MOST = 1.25
-KEY, TITLE = "A1B2.US", "Growing"
+KEY, TITLE = "us-1042", "Growing"
 _OWNED = [*(table_for(dataset_named(name)) for name in (*DATED, "inventory"))]
 _SUMS = [SUMMARIES, DAILY_COUNTS, PRODUCT_DAYS, DAY_SUMS]
 _PAGE = {"account_title": TITLE, "start_date": "2026-02-03", "end_date": "2026-02-20", "per_page": "2000"}

@@ -85,7 +85,7 @@ def _secrets_of(database_url: str, *more: str) -> list[str]:
 
 def _products(count: int) -> list[Row]:
     """Return rows of the inventory, each of a product of its own: more than two pages, which threads read."""
-    row = rows_of(INVENTORY, "S1.US")[0]
+    row = rows_of(INVENTORY, "us-1")[0]
     place = [column.name for column in INVENTORY.columns].index("sku")
     return [(*row[:place], f"SKU {number}", *row[place + 1 :]) for number in range(count)]
 
@@ -101,7 +101,7 @@ def test_a_load_is_traced_into_the_service_without_secrets(
 ) -> None:
     callback = f"http://127.0.0.1:{free_port()}/callback"
     with populated(database, database_url):
-        insert_rows(database, INVENTORY, "S1.US", _products(2 * max(INVENTORY.page_sizes) + 7))
+        insert_rows(database, INVENTORY, "us-1", _products(2 * max(INVENTORY.page_sizes) + 7))
         client_id, client_secret = add_application(database, "Traced", callback)
         token = issue_token(database, ANN)
     sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url}
@@ -118,7 +118,7 @@ def test_a_load_is_traced_into_the_service_without_secrets(
             **sending,
         )
         codes = _connect(variables)
-        synced = run(["sync", "--dataset", "inventory", "--account", "S1.US", "--json"], variables)
+        synced = run(["sync", "--dataset", "inventory", "--account", "us-1", "--json"], variables)
         _ask_what_nobody_should_know(base_url, token)
 
     loads = document(synced)["loads"]
@@ -148,7 +148,7 @@ def _assert_that_the_load_leads_into_the_service(traced: Collector, *, rows: int
     by_id = {span.span_id: span for span in traced.spans}
     (load,) = traced.named("load inventory")
     assert (load.service, load.kind, load.parent_id, load.is_error) == (PLATFORM, "INTERNAL", "", False)
-    assert load.attributes["seller_platform.account"] == "S1.US"
+    assert load.attributes["seller_platform.account"] == "us-1"
     assert load.attributes["seller_platform.rows"] == rows
     assert load.attributes["seller_platform.verdict"] == "match"
     requests = traced.named("GET /inventory/list", service=PLATFORM)

@@ -282,6 +282,7 @@ def _fail_and_repair(desk: DagsterPages, place: Deployment, account: str, month:
     desk.materialize_orders(month)
     desk.open_when_quiet(f"{ORDERS}?view=partitions")
     desk.await_text("Failed (1)")
+    desk.await_text(account)  # whole: Dagster abbreviates longer keys in this list
     desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")
     desk.await_text(re.compile("failed, and did not materialize this asset"))
     desk.keep("partition-that-failed")

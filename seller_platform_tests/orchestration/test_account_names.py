@@ -5,7 +5,7 @@ from seller_platform.orchestration.account_names import account_metadata, name_o
 from seller_platform.warehouse.connections.accounts import KnownAccount
 
 
-def known(title: str, country: str | None = "DE", currency: str | None = "EUR", key: str = "S1.DE") -> KnownAccount:
+def known(title: str, country: str | None = "DE", currency: str | None = "EUR", key: str = "de-2") -> KnownAccount:
     return KnownAccount(key, "default", Account(1, title, country, currency, "Europe/Berlin", "DE", "S1"))
 
 
@@ -16,5 +16,5 @@ def test_names_leave_out_what_an_account_does_not_have() -> None:
 
 
 def test_an_unknown_account_is_named_by_its_key() -> None:
-    assert subject_of("S9.US", None, None) == "S9.US"
+    assert subject_of("us-9", None, None) == "us-9"
     assert account_metadata(None) == {}

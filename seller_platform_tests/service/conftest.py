@@ -17,7 +17,7 @@ def reading(postgres: EmbeddedServer) -> Iterator[Served]:
     """A service with many rows, for tests that change nothing."""
     url = postgres.database("test_service_reading", template="template_seller")
     with Database(url) as database, served(database, url) as running:
-        for key in ("S1.US", "S1.DE"):
+        for key in ("us-1", "de-2"):
             for dataset in SERVED:
                 insert_rows(database, dataset, key, rows_of(dataset, key))
         yield running

@@ -32,14 +32,14 @@ _PARSER_FAULT = "SystemError: AST constructor recursion depth mismatch"
 def test_no_request_meets_a_5xx_or_an_undocumented_answer(
     service: Served, tmp_path: Path, cases: int, of_each: int, phases: str
 ) -> None:
-    for key in ("S1.US", "S1.DE", "S4.FR", "S4.IT"):
+    for key in ("us-1", "de-2", "fr-3", "it-4"):
         for dataset in SERVED:
             insert_rows(service.database, dataset, key, rows_of(dataset, key)[:7])
-    skus = [row[0] for row in rows_of(dataset_named("inventory"), "S1.US")[:7]]
+    skus = [row[0] for row in rows_of(dataset_named("inventory"), "us-1")[:7]]
     execute(
         service.database,
         "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-        "SELECT 'S1.US', sku, 'B' || n, 'P', 'A product' FROM unnest(%s::text[]) WITH ORDINALITY AS t (sku, n)",
+        "SELECT 'us-1', sku, 'B' || n, 'P', 'A product' FROM unnest(%s::text[]) WITH ORDINALITY AS t (sku, n)",
         skus,
     )
     for seed in (3, 4, 5):

@@ -103,8 +103,8 @@ def test_requests_are_counted_by_the_path_of_their_route_method_and_status(measu
 
 
 def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
-    rows = rows_of(ORDERS, "S1.US")
-    insert_rows(measured.service.database, ORDERS, "S1.US", rows)
+    rows = rows_of(ORDERS, "us-1")
+    insert_rows(measured.service.database, ORDERS, "us-1", rows)
     query: dict[str, str | int] = {
         "account_title": "Shop US",
         "start_date": "2026-02-20",

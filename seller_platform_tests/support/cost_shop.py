@@ -27,7 +27,7 @@ from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
 
 PATH = "/cogs/cost-periods"
-US, DE, GB = "S1.US", "S1.DE", "S2.GB"
+US, DE, GB = "us-1", "de-2", "gb-5"
 SKUS = ("SKU-1", "SKU-2", 'Tee 茶 & "Söhne"/50%+#1')
 CONNECTIONS = {"default": ANN, "bob": BOB}
 

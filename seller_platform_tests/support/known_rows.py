@@ -112,7 +112,7 @@ def fill(service: Served) -> None:
     for sku, asin, parent, price, rank in ((MUG, "B0MUG", "P0", "12.50", 7), (BOWL, "B0BOWL", "P0", "9.00", 9)):
         execute(
             service.database,
-            "INSERT INTO service.products VALUES ('S1.US', %s, %s, %s, %s, %s, %s, 10)",
+            "INSERT INTO service.products VALUES ('us-1', %s, %s, %s, %s, %s, %s, 10)",
             *(sku, asin, parent, "Mug, blue" if sku == MUG else "Bowl", price, rank),
         )
     for day in _days(date(2026, 1, 1), LAST_DAY):
@@ -163,7 +163,7 @@ def _store(database: Database, name: str, rows: Iterable[Values], *, tag: str | 
     dataset = dataset_named(name)
     day = (lambda row: row[str(dataset.day)][:10]) if dataset.is_dated else lambda row: LAST_DAY
     stored = [(*(row[column.name] for column in dataset.columns), day(row)) for row in rows]
-    add_rows(database, dataset, stored, account="S1.US", tags=(tag,))
+    add_rows(database, dataset, stored, account="us-1", tags=(tag,))
 
 
 def _days(first: date, last: date) -> Iterable[date]:

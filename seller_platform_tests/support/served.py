@@ -56,10 +56,10 @@ ACCOUNTS = {
         Account(5, "Bob's", "GB", "GBP", "Europe/London", "GB", "S2"),
     )
 }
-OF_ANN, OF_BOB = ("S1.US", "S1.DE", "S4.FR", "S4.IT"), ("S2.GB",)
+OF_ANN, OF_BOB = ("us-1", "de-2", "fr-3", "it-4"), ("gb-5",)
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
-    ANN: {"World": ("S1.US", "S1.DE"), "Twins": ("S4.FR", "S4.IT"), "Empty": ()},
-    BOB: {"Secret": ("S2.GB",)},
+    ANN: {"World": ("us-1", "de-2"), "Twins": ("fr-3", "it-4"), "Empty": ()},
+    BOB: {"Secret": ("gb-5",)},
 }
 
 

@@ -14,7 +14,7 @@ from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 
-ACCOUNT = "S1.US"
+ACCOUNT = "us-1"
 MARCH = Window.month_of(date(2026, 3, 1))
 TODAY = date(2026, 4, 15)
 MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))
@@ -71,7 +71,7 @@ def connected_shop(database: Database) -> Shop:
     """Return the account beside another one of its connection; it has sales in the two months of history."""
     account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
     other = Account(2, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2")
-    connect_accounts(database, [(ACCOUNT, account), ("S2.DE", other)])
+    connect_accounts(database, [(ACCOUNT, account), ("de-2", other)])
     extend_history(database, MONTHS[1].start)
     shop = Shop(database)
     for month in MONTHS[1:3]:

@@ -62,7 +62,7 @@ def store_slice(
     dataset: Dataset,
     window: Window,
     rows: Sequence[Row],
-    account: str = "S1.US",
+    account: str = "us-1",
     *,
     parts: Sequence[str | None] = ("platform",),
 ) -> Receipt:
@@ -75,7 +75,7 @@ def store_slice(
 
 
 @contextmanager
-def locked_sums(url: str, account: str = "S1.US") -> Iterator[None]:
+def locked_sums(url: str, account: str = "us-1") -> Iterator[None]:
     """Hold the lock of an account's sums, as a program does that adds them."""
     with psycopg.connect(url) as connection:
         assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)

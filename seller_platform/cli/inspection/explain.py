@@ -151,9 +151,9 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     from which it was summed, also those that are gone since.
 
     \b
-    seller-platform explain orders 028-1234567-1234567 --account A1B2.US
+    seller-platform explain orders 028-1234567-1234567 --account us-1042
     seller-platform explain transactions order_id=028-1234567-1234567
-    seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.US
+    seller-platform explain inventory SKU-1 local_day=2026-03-01 --account us-1042
     seller-platform explain journal_entries 1042-260304PUSD selling_fees
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if dataset.removeprefix("marts/").removeprefix("marts.") == JOURNAL_ENTRIES.name:

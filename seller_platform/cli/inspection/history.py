@@ -106,8 +106,8 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     ACCOUNT is the key or the title of an account.
 
     \b
-    seller-platform diff orders A1B2.US
-    seller-platform diff orders A1B2.US 2026-03 --since 2026-04-01
+    seller-platform diff orders us-1042
+    seller-platform diff orders us-1042 2026-03 --since 2026-04-01
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     declared = declared_dataset(dataset)
     if declared.slicing is Slicing.CONNECTION:

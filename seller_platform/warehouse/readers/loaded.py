@@ -170,7 +170,7 @@ def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
 
 
 def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:
-    """Return the name of what an account lacks: `orders of S1.EU, 2026-04 to 2026-06, 2026-08`."""
+    """Return the name of what an account lacks: `orders of eu-1, 2026-04 to 2026-06, 2026-08`."""
     days = [row["month"] for row in rows if row["month"] is not None]
     spelled = _ranges(days) if relation.is_monthly else map(str, days)
     return ", ".join([f"{relation.name} of {account}", *spelled])

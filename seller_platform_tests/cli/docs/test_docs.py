@@ -62,7 +62,7 @@ def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
 
 
 def test_another_key_or_form_of_a_moment_is_noticed() -> None:
-    held = {"load_id": 1, "dataset": "orders", "account": "S.DE", "first_day": "2026-03-01", "last_day": "2026-03-01"}
+    held = {"load_id": 1, "dataset": "orders", "account": "de-1", "first_day": "2026-03-01", "last_day": "2026-03-01"}
     held |= {"reason": "no row was read", "rows_stored": 1, "rows_read": 0, "held_since": "2026-03-02T06:00:00Z"}
     check_document(["held", "--json"], json.dumps({"held": [held]}))
 

@@ -274,16 +274,16 @@ def test_each_state_of_the_daemon_has_its_finding(home: Path, database: Database
 
 
 def test_an_account_without_its_partition(home: Path, database: Database) -> None:
-    connect_accounts(database, [("S1.DE", SHOP)])
+    connect_accounts(database, [("de-2", SHOP)])
 
     before = _dagster(home, database, FindingLevel.OK, "partitions")
     with open_instance(home) as instance:
-        add_accounts(instance, ["S1.FR"])
+        add_accounts(instance, ["fr-1"])
         missing = _dagster(home, database, FindingLevel.WARN, "partitions")
-        add_accounts(instance, ["S1.DE"])
+        add_accounts(instance, ["de-2"])
 
     assert "the first `seller-platform sync` adds" in before.message
-    assert "S1.DE" in missing.message
+    assert "de-2" in missing.message
     assert "2 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
 
 
@@ -334,7 +334,7 @@ def connected(database: Database, tmp_path: Path) -> Iterator[Connected]:
         built = Connected(upstream, upstream.application, database, secret_box(home, None), home)
         built.store()
         built.adopt()
-        save_accounts(database, "ana", [("S1.DE", SHOP)])
+        save_accounts(database, "ana", [("de-2", SHOP)])
         yield built
 
 

@@ -16,7 +16,7 @@ from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS = dataset_named("orders")
-ACCOUNT = "SELLER.market"
+ACCOUNT = "us-7"
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 
 

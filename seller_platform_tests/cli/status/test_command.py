@@ -27,7 +27,7 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 MARCH = Window.month_of(date(2026, 3, 1))
 ORDERS, LEDGER = dataset_named("orders"), dataset_named("transactions")
-KEYS = ("S1.DE", "S2.DE")
+KEYS = ("de-1", "de-2")
 
 
 @pytest.fixture
@@ -100,15 +100,15 @@ def test_what_comparisons_say_is_in_the_head_and_in_the_document(variables: dict
 
 def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:
     account = Account(1, "A shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
-    save_accounts(database, "default", [(key, account) for key in (*KEYS, *(f"T{n}.DE" for n in range(100)))])
-    mark_loaded(database, ORDERS, "T99.DE", MARCH)
+    save_accounts(database, "default", [(key, account) for key in (*KEYS, *(f"de-{100 + n}" for n in range(100)))])
+    mark_loaded(database, ORDERS, "de-199", MARCH)
 
     seen, whole = show(["status"], variables), show(["status", "--all"], variables)
 
     assert len(seen.lines) <= 24
     assert "more accounts" in seen.text
     assert "`seller-platform status --all`" not in whole.text
-    assert all(f"T{number}.DE" in whole.text for number in range(100))
+    assert all(f"de-{100 + number}" in whole.text for number in range(100))
 
 
 def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, str]) -> None:

@@ -114,9 +114,9 @@ def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(databa
 
 
 def test_what_a_slice_is_expected_to_take_is_reserved_while_it_is_read(database: Database) -> None:
-    connect_accounts(database, [("S1.US", Account(1, "Shop", "US", "USD", "UTC", "US", "S1"))])
+    connect_accounts(database, [("us-1", Account(1, "Shop", "US", "USD", "UTC", "US", "S1"))])
     metered, unlimited = metered_api([], meter(database, 50)), api_of(lambda _: httpx.Response(200))
-    sliced = database, dataset_named("transactions"), "S1.US", Window.month_of(TODAY)
+    sliced = database, dataset_named("transactions"), "us-1", Window.month_of(TODAY)
 
     with reserving(metered, *sliced), reserving(unlimited, *sliced) as same:
         (within,) = requests_sent(database, TODAY).values()
@@ -184,14 +184,14 @@ def _reserve_and_wait(pipe: Any, url: str) -> None:
 
 
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
-    connect_accounts(database, [("A.DE", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
+    connect_accounts(database, [("de-1", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
     assert requests_left(database, "default", TODAY, per_day=40) == 40
     with database.begin() as connection:
         connection.execute(
             text("""
                 INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after,
                                                   attempt, attempted_at, polls, next_poll_at, runs)
-                VALUES ('A.DE', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now(), 0)
+                VALUES ('de-1', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now(), 0)
             """)
         )
 

@@ -152,7 +152,7 @@ class Planner:
 
     def plan(self, **target: Costs) -> CostPlan:
         periods = {
-            ("S1.DE", sku): tuple(
+            ("de-1", sku): tuple(
                 CostPeriod(
                     date.fromisoformat(days[:10]),
                     date.fromisoformat(days[-10:]),
@@ -313,7 +313,7 @@ def test_an_interrupted_plan_does_not_overwrite_costs_of_others(planner: Planner
         planner.apply(plan)
     planner.shop.costs["A"] = {"2026-08-01..2026-08-31": "7.00"}
 
-    with pytest.raises(RequestError, match=r"'A' of S1\.DE"):
+    with pytest.raises(RequestError, match=r"'A' of de-1"):
         planner.apply(plan)
 
     assert planner.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}

@@ -26,7 +26,7 @@ from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
-BERLIN = KnownAccount("S1.DE", "default", Account(2, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))
+BERLIN = KnownAccount("de-2", "default", Account(2, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))
 ELEMENT = {"cost_element": "Freight", "amount": 1.5, "currency": "EUR", "provider": None, "notes": "ünï\ncode"}
 
 
@@ -71,8 +71,8 @@ def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Sho
         connection.execute(
             text(
                 "INSERT INTO seller.daily_product_sales (date, sku, local_day, account, load_id, page) "
-                "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'S1.US', 1, 1), "
-                "('2025-01-01', 'of another account', '2025-01-01', 'S1.DE', 1, 1)"
+                "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'us-1', 1, 1), "
+                "('2025-01-01', 'of another account', '2025-01-01', 'de-2', 1, 1)"
             )
         )
     shop.write(period("2026-01-01", "2026-01-31"), sku="SKU-2")
@@ -99,7 +99,7 @@ def _foreign(
             connection.execute(
                 text(
                     "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
-                    "VALUES (:sku, '2026-03-01', 'S1.DE', 1, 1)"
+                    "VALUES (:sku, '2026-03-01', 'de-2', 1, 1)"
                 ),
                 {"sku": sku},
             )

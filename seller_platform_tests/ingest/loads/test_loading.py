@@ -153,10 +153,10 @@ def test_a_list_that_others_are_answered_for_is_refused_for_the_account(database
     def refuse(_: SliceRequest) -> None:
         raise refused
 
-    connect_accounts(database, [(key, TOKYO.account) for key in (TOKYO.key, "B.DE")])
+    connect_accounts(database, [(key, TOKYO.account) for key in (TOKYO.key, "de-2")])
     request = SliceRequest(SUMS, TOKYO.key, MARCH)
     before = [each.error for each in _load_each([request], refuse, database)]
-    mark_loaded(database, SUMS, "B.DE", MARCH)
+    mark_loaded(database, SUMS, "de-2", MARCH)
     after = [each.error for each in _load_each([request], refuse, database)]
 
     assert before == [refused]

@@ -27,7 +27,7 @@ SINCE_MARCH = Window(SINCE, date(2026, 5, 20))
 @pytest.fixture
 def accounts(database: Database) -> list[KnownAccount]:
     """Two accounts of a connection, at noon of a day in May."""
-    keys = ["A.DE", "B.DE"]
+    keys = ["de-1", "de-2"]
     listed = [(key, Account(n, key, "DE", "EUR", "Europe/Berlin", "M", f"S{n}")) for n, key in enumerate(keys)]
     connect_accounts(database, listed)
     return [account_of(database, key) for key in keys]
@@ -49,32 +49,32 @@ def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts
     division = divided(database, due(database, accounts, LEDGER), 3)
 
     assert names(division.fitting) == [
-        "transactions of A.DE, 2026-04",
-        "transactions of A.DE, 2026-05",
-        "transactions of B.DE, 2026-05",
+        "transactions of de-1, 2026-04",
+        "transactions of de-1, 2026-05",
+        "transactions of de-2, 2026-05",
     ]
     assert {type(error) for error in division.later.values()} == {RequestsUsedUpError}
     assert names(division.later) == [
-        "transactions of B.DE, 2026-04",
-        "transactions of A.DE, 2026-03",
-        "transactions of B.DE, 2026-03",
+        "transactions of de-2, 2026-04",
+        "transactions of de-1, 2026-03",
+        "transactions of de-2, 2026-03",
     ]
 
 
 def test_days_that_are_read_again_come_after_all_that_were_never_read(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
-    store_receipts(database, ["orders"], "A.DE", SINCE_MARCH, YESTERDAY)
-    store_receipts(database, ["orders"], "B.DE", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
+    store_receipts(database, ["orders"], "de-1", SINCE_MARCH, YESTERDAY)
+    store_receipts(database, ["orders"], "de-2", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
 
     slices = due(database, accounts, ORDERS)
     division = divided(database, slices, 9)
 
     assert names(each for each in slices if each.is_background) == [
-        "orders of A.DE, 2026-04",
-        "orders of B.DE, 2026-04",
+        "orders of de-1, 2026-04",
+        "orders of de-2, 2026-04",
     ]
-    assert names(division.fitting) == ["orders of A.DE, 2026-05", "orders of B.DE, 2026-03", "orders of B.DE, 2026-05"]
+    assert names(division.fitting) == ["orders of de-1, 2026-05", "orders of de-2, 2026-03", "orders of de-2, 2026-05"]
 
 
 @pytest.mark.parametrize("per_day", [None, 100])
@@ -85,12 +85,12 @@ def test_a_refresh_looks_products_up_after_a_list_has_named_them(
 
     first = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
     without_lists = planner.of_refresh([COST_PERIODS], [COST_PERIODS])
-    store_receipts(database, ["inventory"], "A.DE", Window.day(NOON.date()), NOON)
+    store_receipts(database, ["inventory"], "de-1", Window.day(NOON.date()), NOON)
     later = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
 
     assert names(first.fitting) == []
-    assert names(later.fitting) == ["cost_periods of A.DE"]
-    assert names(without_lists.fitting) == ["cost_periods of A.DE", "cost_periods of B.DE"]
+    assert names(later.fitting) == ["cost_periods of de-1"]
+    assert names(without_lists.fitting) == ["cost_periods of de-1", "cost_periods of de-2"]
 
 
 def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
@@ -98,14 +98,14 @@ def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
 ) -> None:
     for account in accounts:
         store_receipts(database, ["inventory"], account.key, Window.day(date(2026, 5, 19)), YESTERDAY)
-    march = DueSlice(ORDERS, "A.DE", MARCH, MARCH, days_behind=50)  # three requests
+    march = DueSlice(ORDERS, "de-1", MARCH, MARCH, days_behind=50)  # three requests
 
     slices = [*due(database, accounts, INVENTORY), march]
     before = divided(database, slices, 4)
     after_two_days = divided(database, slices, 4, NOON + timedelta(days=2))
 
-    assert names(before.fitting) == ["inventory of A.DE", "orders of A.DE, 2026-03"]
-    assert names(after_two_days.fitting) == ["inventory of A.DE", "inventory of B.DE"]
+    assert names(before.fitting) == ["inventory of de-1", "orders of de-1, 2026-03"]
+    assert names(after_two_days.fitting) == ["inventory of de-1", "inventory of de-2"]
 
 
 def test_the_work_of_a_division_grows_with_the_number_of_slices(
@@ -114,7 +114,7 @@ def test_the_work_of_a_division_grows_with_the_number_of_slices(
     calls = []
     for count in (300, 1_200):
         days = [Window.day(SINCE + timedelta(days=number)) for number in range(count)]
-        slices = [DueSlice(ORDERS, "A.DE", MAY, day, days_behind=day.start.day % 2) for day in days]
+        slices = [DueSlice(ORDERS, "de-1", MAY, day, days_behind=day.start.day % 2) for day in days]
         profile = cProfile.Profile()
         profile.runcall(divided, database, slices, count)
         calls.append(sum(each.callcount for each in profile.getstats()))
@@ -141,7 +141,7 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
     for account in accounts:
         store_receipts(database, ["transactions"], account.key, Window(SINCE, date(2026, 5, 21)), NOON)
     assert due(database, accounts, LEDGER) == []
-    march = DueSlice(LEDGER, "A.DE", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
+    march = DueSlice(LEDGER, "de-1", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
     assert take_requests(database, "default", [NOON.date()], 1, per_day=1) is None
     postpone(database, divided(database, [march], 1))
 
@@ -153,26 +153,26 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
 def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
-    store_receipts(database, ["transactions"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    store_receipts(database, ["transactions"], "de-1", Window(SINCE, date(2026, 5, 21)), NOON)
     for error in (RequestsUsedUpError("default", per_day=1, renews_at=NOON), CheckFailedError("it was away")):
-        keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
+        keep_refusal(database, LEDGER, "de-1", MARCH, error, run_id=None)
 
     slices = due(database, accounts[:1], LEDGER)
 
     assert [(each.month, each.whole) for each in slices] == [(MARCH, True)]
-    assert [each.error for each in refusals(database)["transactions", "A.DE"]] == ["CheckFailedError"]
+    assert [each.error for each in refusals(database)["transactions", "de-1"]] == ["CheckFailedError"]
 
 
 def test_what_the_upstream_does_not_offer_comes_last(database: Database, accounts: list[KnownAccount]) -> None:
-    keep_refusal(database, BY_DATE, "A.DE", APRIL, NotOfferedError("sales_by_date", "/x", 404), run_id=None)
+    keep_refusal(database, BY_DATE, "de-1", APRIL, NotOfferedError("sales_by_date", "/x", 404), run_id=None)
 
     slices = due(database, accounts, BY_DATE)
 
-    assert [(each.account, each.is_background) for each in slices] == [("A.DE", True), ("B.DE", False)]
+    assert [(each.account, each.is_background) for each in slices] == [("de-1", True), ("de-2", False)]
 
 
 def test_a_person_can_read_today_again(database: Database, accounts: list[KnownAccount]) -> None:
-    store_receipts(database, ["orders"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    store_receipts(database, ["orders"], "de-1", Window(SINCE, date(2026, 5, 21)), NOON)
     planner = Planner(database, accounts[:1], SINCE, NOON)
 
     assert planner.due([ORDERS], scheduled=True) == []
@@ -189,5 +189,5 @@ def test_lists_have_as_many_rows_as_they_had_or_a_hundred_a_day(
         ).rows
 
     assert rows(accounts) == 2 * rows(accounts[:1]) == 2 * 2 * 31 * 100
-    store_receipt(database, ORDERS, "A.DE", MARCH, at=NOON, rows=31 * 7)
+    store_receipt(database, ORDERS, "de-1", MARCH, at=NOON, rows=31 * 7)
     assert rows(accounts) == 2 * 31 * 7 + 2 * 31 * 100

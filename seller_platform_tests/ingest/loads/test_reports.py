@@ -99,7 +99,7 @@ def test_a_report_is_requested_polled_and_stored(steps: Steps) -> None:
     }
     assert (steps.job().state, steps.job().load_id) == (JobState.LOADED, receipt.id)
     assert [str(value) for value in steps.rows()[0]] == [
-        "S1.US", "2026-03-10", "1", "1", "A", "Cup", "2", "10.5", "{'note': '€'}",
+        "us-1", "2026-03-10", "1", "1", "A", "Cup", "2", "10.5", "{'note': '€'}",
     ]  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def test_an_unknown_status_is_waited_for_and_logged(steps: Steps, caplog: pytest
         job = steps.poll_until_it_ends(ticks=10)
 
     assert job.state is JobState.READY
-    assert "the report dps_date 2026-03-09 of S1.US: the upstream sent the unknown status 'pondering'" in caplog.text
+    assert "the report dps_date 2026-03-09 of us-1: the upstream sent the unknown status 'pondering'" in caplog.text
 
 
 def test_a_report_that_fails_twice_has_failed_and_is_reported_once(steps: Steps) -> None:
@@ -174,11 +174,11 @@ def test_a_report_that_fails_twice_has_failed_and_is_reported_once(steps: Steps)
     steps.request()
 
     job = steps.poll_until_it_ends(ticks=4)
-    failures, again = (take_failures(steps.database, "S1.US", now=steps.now) for _ in range(2))
+    failures, again = (take_failures(steps.database, "us-1", now=steps.now) for _ in range(2))
 
     assert job.state is JobState.FAILED
     assert [str(error) for error in failures] == [
-        "the report dps_date 2026-03-09 of S1.US: the upstream ended it as 'failed': the disk is full; it was "
+        "the report dps_date 2026-03-09 of us-1: the upstream ended it as 'failed': the disk is full; it was "
         "requested 2 times. Nothing of it was stored; request it again with `seller-platform report request`"
     ]
     assert again == ()
@@ -205,7 +205,7 @@ def test_a_report_that_never_ends_is_given_up(steps: Steps) -> None:
     steps.request(replace(ORDER, give_up_after=timedelta(hours=1.5)))
 
     job = steps.poll_until_it_ends()
-    failures = take_failures(steps.database, "S1.US", now=steps.now)
+    failures = take_failures(steps.database, "us-1", now=steps.now)
 
     assert job.state is JobState.GIVEN_UP
     assert timedelta(0) <= steps.now - NOON - timedelta(hours=1.5) < timedelta(seconds=10)

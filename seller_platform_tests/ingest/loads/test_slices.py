@@ -19,7 +19,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
-TOKYO = KnownAccount("S.JP", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
+TOKYO = KnownAccount("jp-1", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
 TRANSACTIONS, BY_PRODUCT, STOCK = (
     dataset_named(name) for name in ("transactions", "sales_by_product", "warehouse_stock")
 )

@@ -41,20 +41,20 @@ class Shop:
         """Change attributes of the account, at the upstream and in the registry, as discovery does."""
         self.account = replace(self.account, **changes)
         self.upstream.day_of = lambda row: str(self.day_of(row))
-        save_accounts(self.database, "default", [("S.US", self.account)])
+        save_accounts(self.database, "default", [("us-1", self.account)])
 
     def day_of(self, row: dict[str, Any]) -> date:
         moment = datetime.fromisoformat(row["purchase_date"])
         return moment.astimezone(ZoneInfo(self.account.timezone)).date()
 
     def due(self, now: datetime) -> list[DueSlice]:
-        planner = Planner(self.database, [account_of(self.database, "S.US")], SINCE, now, requests_per_day=100)
+        planner = Planner(self.database, [account_of(self.database, "us-1")], SINCE, now, requests_per_day=100)
         return planner.due([ORDERS])
 
     def load(self, month: Window, now: datetime) -> Window:
         """Load what is due of a month, and return its days."""
         with time_machine.travel(now, tick=False), api_of(self.upstream) as api:
-            request = SliceRequest(ORDERS, "S.US", month, whole=False)
+            request = SliceRequest(ORDERS, "us-1", month, whole=False)
             receipt = SliceLoader(self.database, lambda _: api, now).load(request)
         assert receipt is not None
         return receipt.window
@@ -126,7 +126,7 @@ def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
     shop.move(timezone=LOS_ANGELES)
     for month in months(shop.due(BEFORE)):
         shop.load(month, BEFORE)
-    assert zone_changes(shop.database, [("S.US", shop.account)]) == ()
+    assert zone_changes(shop.database, [("us-1", shop.account)]) == ()
 
     shop.move(timezone=TOKYO)
     changes = []
@@ -135,7 +135,7 @@ def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
         if each is not None:
             shop.load(each, NOW)
         changes.append(
-            [(change.since, str(change)) for change in zone_changes(shop.database, [("S.US", shop.account)])]
+            [(change.since, str(change)) for change in zone_changes(shop.database, [("us-1", shop.account)])]
         )
 
     told = f"it is in {TOKYO} now, and was last read under {LOS_ANGELES} on 2026-05-09 12:00 UTC"
@@ -147,9 +147,9 @@ def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:
     for month in months(shop.due(BEFORE)):
         shop.load(month, BEFORE)
     march, zone = Window.month_of(date(2026, 3, 1)), ZoneInfo(TOKYO)
-    before = days_read(shop.database, ORDERS, "S.US", march, zone, now=NOW)
+    before = days_read(shop.database, ORDERS, "us-1", march, zone, now=NOW)
 
     shop.move(currency_code="JPY")
 
-    assert (len(before), days_read(shop.database, ORDERS, "S.US", march, zone, now=NOW)) == (31, {})
+    assert (len(before), days_read(shop.database, ORDERS, "us-1", march, zone, now=NOW)) == (31, {})
     assert months(shop.due(NOW))[0].start == SINCE

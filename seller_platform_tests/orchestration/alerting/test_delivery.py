@@ -42,7 +42,7 @@ def test_a_payload_for_slack_has_its_markup_escaped() -> None:
     assert payload == {"text": "Run failed: &lt;a&gt; &amp; b\nwhy &lt;!channel&gt;", "blocks": blocks}
 
 
-def failure(kind: str, sentence: str, *, subject: str = "seller/orders", account: str = "A1.US") -> Failure:
+def failure(kind: str, sentence: str, *, subject: str = "seller/orders", account: str = "us-1") -> Failure:
     return Failure(kind, subject, sentence, accounts=[account])
 
 
@@ -50,13 +50,13 @@ def failure(kind: str, sentence: str, *, subject: str = "seller/orders", account
     ("one", "other"),
     [
         ("GET /sales/orders: status 503 after 6 attempts", "GET /sales/transactions: status 503 after 6 attempts"),
-        ("orders of A1.US: 3 pages", "orders of B2.DE: 17 pages"),
-        ("it ends with A1.US.", "it ends with B2.DE."),
+        ("orders of us-1: 3 pages", "orders of de-2: 17 pages"),
+        ("it ends with us-1.", "it ends with de-2."),
         ("its day lies on 2026-01-01 in Europe/Berlin", "its day lies on 2025-12-31 in America/Los_Angeles"),
         ("from 1,204.50 to 1,300.00", "from 7 to 8"),
     ],
 )
 def test_a_cause_leaves_out_accounts_zones_requests_and_numbers(one: str, other: str) -> None:
-    of_another = failure("failed", other, subject="seller/transactions", account="B2.DE")
+    of_another = failure("failed", other, subject="seller/transactions", account="de-2")
 
     assert failure("failed", one).cause == of_another.cause

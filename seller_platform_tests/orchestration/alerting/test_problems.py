@@ -26,7 +26,7 @@ from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, k
 from seller_platform_tests.support.alerting import Alerting
 from seller_platform_tests.support.receipts import mark_loaded
 
-KEYS = [f"SELLER{number:02}.MARKET" for number in range(30)]
+KEYS = [f"us-{100 + number}" for number in range(30)]
 ORDERS, TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("orders", "transactions", "inventory"))
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 
@@ -215,8 +215,8 @@ _FINDINGS: list[tuple[str, object, str, str]] = [
     ("match", {"replaced_text": _CELL}, "Warning: Replaced", ""),
     ("match", {"unreadable_values": _CELL}, "Warning: Unreadable", ""),
     ("match", {"excess_digits": _CELL}, "Warning: Overprecise", ""),
-    ("match", {"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable", ""),
-    ("match", {"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned", ""),
+    ("match", {"unusable_accounts": {"us-1": "it has no time zone"}}, "Unusable", ""),
+    ("match", {"moved_accounts": {"us-1": "it is in UTC now"}}, "Warning: Rezoned", ""),
     ("match", {"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual", ""),
 ]
 

@@ -24,7 +24,7 @@ from seller_platform_tests.support.alerting import Alerting
 
 pytestmark = pytest.mark.slow
 
-KEYS = [f"SELLER{number:02}.MARKET" for number in range(30)]
+KEYS = [f"us-{100 + number}" for number in range(30)]
 ORDERS = ["seller", "orders"]
 OWN = ["shop", "orders"]
 

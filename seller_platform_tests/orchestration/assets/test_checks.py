@@ -161,7 +161,7 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
         lambda _, rows: [{**row, "platform_order_id": f"305-{number}"} for number in range(9) for row in rows],
     )
     platform.discover()
-    outdated = "INSERT INTO platform.repeated_ledgers VALUES (:account, '2026-01-01', 'S9.US', 5, 9, '{}')"
+    outdated = "INSERT INTO platform.repeated_ledgers VALUES (:account, '2026-01-01', 'us-9', 5, 9, '{}')"
     with platform.database.begin() as connection:
         connection.execute(text(outdated), {"account": KEYS[0]})
     receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)

@@ -132,7 +132,7 @@ def test_the_job_writes_a_reviewed_plan_and_fails_where_a_cost_is_refused(cost_s
     assert isinstance(writes, dg.TableMetadataValue)
     assert all(str(each.data["title"]).endswith(", US, USD") for each in writes.records)
     assert states == [("holds", "dagster", written.run_id)]
-    assert "'misspelt' of S1.US" in refused
+    assert "'misspelt' of us-1" in refused
     assert (reasons["holding"], reasons[EXIT_CODE]) == (1, 4)
 
 

@@ -31,7 +31,7 @@ OFFERED = [dataset for dataset in REFRESHED if not dataset.is_computed]
 
 def _accounts(database: Database, count: int) -> None:
     listed = [
-        (f"S{number:04d}.US", Account(number, f"Shop <{number}> \x07", "US", "USD", "America/New_York", "US", "S"))
+        (f"us-{1000 + number}", Account(number, f"Shop <{number}> \x07", "US", "USD", "America/New_York", "US", "S"))
         for number in range(count)
     ]
     connect_accounts(database, listed)
@@ -56,7 +56,7 @@ def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(datab
     for dataset in OFFERED:
         _load(database, dataset.name, MONTHS[2] if dataset.is_dated else NOW.date(), NOW.date())
     with database.begin() as connection:
-        connection.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'S0059.US'"))
+        connection.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'us-1059'"))
 
     metadata: Mapping[str, Any] = metadata_of(slice_states(database, since=MONTHS[2], now=NOW), NOW)
     svg = _svg(metadata)

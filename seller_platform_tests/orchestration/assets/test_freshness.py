@@ -22,7 +22,7 @@ ORDERS, INVENTORY, BY_DATE = (dataset_named(name) for name in ("orders", "invent
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TODAY = Window(date(2026, 3, 10), date(2026, 3, 11))
 MARCH_SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 11))
-US, JP = "A1.US", "A2.JP"
+US, JP = "us-1", "jp-2"
 
 
 class Freshness:
@@ -97,7 +97,7 @@ def test_an_account_that_is_not_read_fails_alone_with_its_age_and_recovers(fresh
         "oldest_hours": 27.0,
     }
     assert str(late[orders].description).startswith(
-        "1 of 2 accounts breaks this rule: seller.orders of every account was read within 26 hours. It is A1.US: it "
+        "1 of 2 accounts breaks this rule: seller.orders of every account was read within 26 hours. It is us-1: it "
         "was last read at 2026-03-10 11:00 UTC, 27 hours ago; the schedule reads it every day."
     )
     assert repeated == {}
@@ -111,7 +111,7 @@ def _late(reported: dict[str, dg.AssetCheckEvaluation], dataset: Dataset = ORDER
 
 
 def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Freshness) -> None:
-    freshness.discover("A3.DE", "Europe/Berlin", NOON)
+    freshness.discover("de-3", "Europe/Berlin", NOON)
     new = freshness.tick()
     freshness.now = NOON + timedelta(hours=30)
     # Only a reading of recent days, which is not held, makes an account fresh.
@@ -119,11 +119,11 @@ def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Fr
     freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now, verdict="held")
     never_read = freshness.tick()
     with freshness.database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'A3.DE'"))
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'de-3'"))
     retired = freshness.tick()
 
     assert _late(new) == []
-    assert set(_late(never_read)) == {US, JP, "A3.DE"}
+    assert set(_late(never_read)) == {US, JP, "de-3"}
     assert "was never read since the account was discovered" in str(
         never_read[check_name_of(ORDERS)].metadata["failing"].value
     )

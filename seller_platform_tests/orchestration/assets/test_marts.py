@@ -31,9 +31,9 @@ from seller_platform_tests.support.stored_rows import copy_rows
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
-ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
+ACCOUNTS = ("us-1", "us-2", "us-3")
 JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
-OF_JANUARY = str(partition_key("S1.US", JANUARY))
+OF_JANUARY = str(partition_key("us-1", JANUARY))
 
 
 @dataclass
@@ -121,23 +121,23 @@ def test_every_mart_is_an_asset_with_columns_lineage_and_checks(
 
 
 def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: Marts) -> None:
-    marts.load("daily_product_sales", "S1.US")  # an account that is not registered stops no build
-    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
-    _sell(marts.database, "S2.DE", "2026-02-05", "20.00")
+    marts.load("daily_product_sales", "us-1")  # an account that is not registered stops no build
+    _sell(marts.database, "us-1", "2026-01-05", "10.00")
+    _sell(marts.database, "us-2", "2026-02-05", "20.00")
 
-    result = marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S2.DE", FEBRUARY))
+    result = marts.run(PROFIT, partition_key("us-1", JANUARY), partition_key("us-2", FEBRUARY))
     covered = marts.run(mart_named("cost_coverage"), OF_JANUARY, OF_JANUARY)
 
     assert (result.success, covered.success) == (True, True)
     partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
     assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == partitions
     january, empty = (
-        newest_metadata(marts.instance, asset_key(PROFIT), str(partition_key("S1.US", month)))
+        newest_metadata(marts.instance, asset_key(PROFIT), str(partition_key("us-1", month)))
         for month in (JANUARY, FEBRUARY)
     )
     assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
     assert january["dagster/uri"] == marts.database.uri
-    title = "![Sales and profit by day, S1.US, January 2026, XXX per day: Product sales from"
+    title = "![Sales and profit by day, us-1, January 2026, XXX per day: Product sales from"
     assert january["chart"].startswith(title)
     assert "](data:image/svg+xml;base64," in january["chart"]
     assert "Nothing was sold and nothing was charged." in empty["chart"]
@@ -158,7 +158,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
 
 def test_a_partition_is_outdated_once_an_input_or_its_definition_changed(marts: Marts) -> None:
     def load(version: str) -> StaleStatus:
-        for name, partition in (("accounts", None), ("transactions", OF_JANUARY), ("cost_periods", "S1.US")):
+        for name, partition in (("accounts", None), ("transactions", OF_JANUARY), ("cost_periods", "us-1")):
             tags = {"dagster/data_version": version if partition else "1", **partition_tags(partition)}
             event = dg.AssetMaterialization(asset_key(dataset_named(name)), partition=partition, tags=tags)
             marts.instance.report_runless_asset_event(event)
@@ -179,12 +179,12 @@ def test_a_partition_is_outdated_once_an_input_or_its_definition_changed(marts: 
 
 
 def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
-    marts.run(PLAN, "S1.US", "S1.US")
-    usual = newest_metadata(marts.instance, asset_key(PLAN), "S1.US")["parameters"]
+    marts.run(PLAN, "us-1", "us-1")
+    usual = newest_metadata(marts.instance, asset_key(PLAN), "us-1")["parameters"]
 
-    marts.run(PLAN, "S1.US", "S1.US", {"lead_time_days": 60})
-    changed = newest_metadata(marts.instance, asset_key(PLAN), "S1.US")["parameters"]
-    refused = marts.run(PLAN, "S1.US", "S1.US", {"target_cover_days": 0})
+    marts.run(PLAN, "us-1", "us-1", {"lead_time_days": 60})
+    changed = newest_metadata(marts.instance, asset_key(PLAN), "us-1")["parameters"]
+    refused = marts.run(PLAN, "us-1", "us-1", {"target_cover_days": 0})
 
     assert usual == {"lead_time_days": 21, "safety_days": 7, "target_cover_days": 30}
     assert changed == {**usual, "lead_time_days": 60}
@@ -199,12 +199,12 @@ def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
 
 def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Marts) -> None:
     assert marts.tick() == {}
-    marts.load("daily_product_sales", "S1.US", FEBRUARY)
-    assert marts.tick() == {"cost_coverage": {str(partition_key("S1.US", FEBRUARY))}}
+    marts.load("daily_product_sales", "us-1", FEBRUARY)
+    assert marts.tick() == {"cost_coverage": {str(partition_key("us-1", FEBRUARY))}}
     for month in (JANUARY, FEBRUARY, MARCH):
         for dataset in ("daily_product_sales", "transactions", "orders"):
-            marts.load(dataset, "S1.US", month)
-    marts.load("inventory", "S1.US")
+            marts.load(dataset, "us-1", month)
+    marts.load("inventory", "us-1")
 
     def after(*loads: tuple[str, str, Window]) -> dict[str, set[str]]:
         """Build what is due, store loads, and return what is due then."""
@@ -214,18 +214,18 @@ def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Ma
             marts.load(*each)
         return marts.tick()
 
-    january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
+    january, february, march = (str(partition_key("us-1", month)) for month in (JANUARY, FEBRUARY, MARCH))
     assert after(("accounts", "default", JANUARY)) == {}
-    assert after(("daily_product_sales", "S1.US", FEBRUARY)) == {
+    assert after(("daily_product_sales", "us-1", FEBRUARY)) == {
         "account_profit_daily": {february},
         "profit_bridge_monthly": {february},
         "product_performance_monthly": {february, march},  # it compares with the month before
-        "inventory_health": {"S1.US"},
-        "restock_plan": {"S1.US"},
+        "inventory_health": {"us-1"},
+        "restock_plan": {"us-1"},
         "settlement_reconciliation": {february},
         "cost_coverage": {february},
     }
-    assert after(("transactions", "S1.US", MARCH)) == {
+    assert after(("transactions", "us-1", MARCH)) == {
         "account_profit_daily": {march},
         "profit_bridge_monthly": {march},
         "product_performance_monthly": {march},
@@ -233,7 +233,7 @@ def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Ma
         "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
     }
     of_costs = ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly", "cost_coverage")
-    costs = [("cost_periods", account, JANUARY) for account in ("S1.US", "S2.DE")]
+    costs = [("cost_periods", account, JANUARY) for account in ("us-1", "us-2")]
     assert after(*costs) == {name: {january, february, march} for name in of_costs}
     assert after() == {}
     with marts.database.begin() as connection:
@@ -246,7 +246,7 @@ def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Ma
 
 @pytest.mark.parametrize("run_id", ["run", None])
 def test_a_build_of_a_command_is_reported_once_and_not_over_a_newer_one(marts: Marts, run_id: str | None) -> None:
-    older, newer = (build_partition(marts.database, PROFIT, "S1.US", JANUARY, run_id=of) for of in (None, run_id))
+    older, newer = (build_partition(marts.database, PROFIT, "us-1", JANUARY, run_id=of) for of in (None, run_id))
 
     report_builds(marts.instance, marts.database, [older, newer, newer])
 

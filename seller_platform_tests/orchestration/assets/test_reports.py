@@ -127,22 +127,22 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     url = postgres.database("upstream_of_reports", template="template_seller")
     with Database(url) as upstream_database, serving.served(upstream_database, url, worker_pace=PACE) as service:
-        _fill(upstream_database, "S1.US", 3)
+        _fill(upstream_database, "us-1", 3)
         settings = Upstream(
             service.base_url, service.base_url, service.client_id, service.client_secret, serving.CALLBACK
         )
         tokens = TokenPair(serving.issue_token(upstream_database, serving.ANN), "none", datetime.now(UTC), 1_296_000)
         accounts = [(key, serving.ACCOUNTS[key]) for key in serving.OF_ANN]
         with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
-            requested = reports.request(accounts=["S1.US"], value=str(DAY), format="csv")
+            requested = reports.request(accounts=["us-1"], value=str(DAY), format="csv")
             asked = wait_for(lambda: reports.tick(seconds=5), pause_seconds=0.1)
             loaded = reports.launch(asked[0])
             after = reports.tick()
     drop_database(postgres, "upstream_of_reports")
 
     assert requested.success
-    assert [request.partition_key for request in asked] == ["S1.US"]
-    assert asked[0].tags["seller_platform/account"] == "S1.US"
+    assert [request.partition_key for request in asked] == ["us-1"]
+    assert asked[0].tags["seller_platform/account"] == "us-1"
     assert loaded.success
     assert after == []
     assert reports.states() == ["loaded"]
@@ -152,19 +152,19 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
         (2, "SKU-1", 1, "1.00"),
         (3, "SKU-2", 2, "2.00"),
     ]
-    assert {row["product_name"] for row in rows} == {'Mug "S1.US", 12 oz\n椿'}
+    assert {row["product_name"] for row in rows} == {'Mug "us-1", 12 oz\n椿'}
     assert {row["extra"]["date"] for row in rows} == {str(DAY)}
-    assert {row["account"] for row in rows} == {"S1.US"}
+    assert {row["account"] for row in rows} == {"us-1"}
 
 
 def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
-    reports.instance.delete_dynamic_partition("accounts", "S1.US")  # without a partition it gets no run
+    reports.instance.delete_dynamic_partition("accounts", "us-1")  # without a partition it gets no run
     schedule = reports.defs.resolve_schedule_def("request_reports_daily")
     ticked = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
     requested = reports.request()
 
     (first,) = reports.tick(seconds=5)
-    add_accounts(reports.instance, ["S1.US"])
+    add_accounts(reports.instance, ["us-1"])
     runs = {request.partition_key: reports.launch(request) for request in (first, *reports.tick())}
 
     assert (len(ticked.run_requests or []), requested.success) == (1, True)
@@ -172,10 +172,10 @@ def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports
     assert reports.defs.resolve_sensor_def("report_jobs").default_status is dg.DefaultSensorStatus.RUNNING
     days = [asked.query["dps_date"] for asked in upstream.asked]
     assert sorted(days) == ["2026-03-09", "2026-03-10"]
-    assert {key: run.success for key, run in runs.items()} == {"S1.US": True, "S2.NZ": True}
+    assert {key: run.success for key, run in runs.items()} == {"us-1": True, "nz-2": True}
     assert reports.tick() == []
-    assert reports.instance.get_materialized_partitions(KEY) == {"S1.US", "S2.NZ"}
-    event = runs["S1.US"].asset_materializations_for_node("seller__report_rows")[0]
+    assert reports.instance.get_materialized_partitions(KEY) == {"us-1", "nz-2"}
+    event = runs["us-1"].asset_materializations_for_node("seller__report_rows")[0]
     assert event.metadata["rows"].value == 1
     number = str(1 + days.index("2026-03-09"))
     assert cast("Mapping[str, object]", event.metadata["notes"].value)["report_id"] == number
@@ -190,7 +190,7 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
     message, metadata = failure_of(reports.request())
 
     # Both send their request at the same time; the upstream refuses the first one.
-    day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in message else ("2026-03-10", "S2.NZ", "S1.US")
+    day, refused, other = ("2026-03-09", "us-1", "nz-2") if "us-1" in message else ("2026-03-10", "nz-2", "us-1")
     assert f"the report dps_date {day} of {refused}: " in message
     assert "the upstream answered 422: not now" in message
     assert metadata["exit_code"] == 4
@@ -199,7 +199,7 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
 
 def test_a_config_that_cannot_be_followed_requests_nothing(reports: Reports, upstream: ReportUpstream) -> None:
     configs: dict[str, dict[str, Any]] = {
-        "there is no account 'S9.XX'; the accounts are: S1.US, S2.NZ": {"accounts": ["S9.XX"]},
+        "there is no account 'xx-9'; the accounts are: us-1, nz-2": {"accounts": ["xx-9"]},
         "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'": {"value": "yesterday"},
         "give_up_after_hours: input should be greater than 0, not -1": {"give_up_after_hours": -1},
     }
@@ -225,15 +225,15 @@ def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, 
 
 def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     for value in ("2026-03-01", "2026-03-02"):
-        reports.request(accounts=["S1.US"], value=value)
+        reports.request(accounts=["us-1"], value=value)
     upstream.refuses = {"/reports/download": [(403, {})]}
 
     run = reports.launch(reports.tick(seconds=5)[0])
 
     _, reasons = failure_of(run)
-    assert set(reasons) == {"the report dps_date 2026-03-01 of S1.US", "exit_code"}
+    assert set(reasons) == {"the report dps_date 2026-03-01 of us-1", "exit_code"}
     assert reports.states() == ["failed", "loaded"]
-    assert reports.instance.get_materialized_partitions(KEY) == {"S1.US"}
+    assert reports.instance.get_materialized_partitions(KEY) == {"us-1"}
     assert reports.tick(days=1) == []
 
 
@@ -263,12 +263,12 @@ def test_a_run_that_fails_is_killed_or_never_ends_is_requested_again(
 
 
 def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> None:
-    reports.request(accounts=["S1.US"])
+    reports.request(accounts=["us-1"])
     keys = []
     while reports.states() != ["failed"]:
         keys += [request.run_key for request in reports.tick(minutes=31)]
         assert len(keys) < 20
-    last = dg.RunRequest(run_key="last", partition_key="S1.US", tags={})
+    last = dg.RunRequest(run_key="last", partition_key="us-1", tags={})
 
     sentence, _ = failure_of(reports.launch(last))
 
@@ -277,9 +277,9 @@ def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> No
 
 
 def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> None:
-    by_hand = dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={})
+    by_hand = dg.RunRequest(run_key="by hand", partition_key="us-1", tags={})
     before = reports.launch(by_hand)
-    reports.request(accounts=["S1.US"])
+    reports.request(accounts=["us-1"])
     loaded = reports.launch(reports.tick(seconds=5)[0])
     after = reports.launch(by_hand)
 

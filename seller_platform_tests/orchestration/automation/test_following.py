@@ -22,7 +22,7 @@ from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 PROFIT = mart_named("account_profit_daily")
 PROFIT_FOLLOWER = next(each for each in mart_followers() if each.mart is PROFIT)
 INPUTS = ("daily_product_sales", "transactions", "cost_periods")
-ACCOUNT, OTHER = "S1.US", "S2.DE"
+ACCOUNT, OTHER = "us-1", "us-2"
 JANUARY, FEBRUARY = MONTHS[:2]
 PARTITION = str(partition_key(ACCOUNT, JANUARY))
 DUE = {"marts/account_profit_daily": {PARTITION}}

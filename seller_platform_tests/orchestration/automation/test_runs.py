@@ -12,7 +12,7 @@ from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 
 MONTHS = list(Window(date(2024, 12, 1), date(2026, 12, 1)).months())
-KEYS = [f"SELLER{number:04}.MARKET" for number in range(1_000)]
+KEYS = [f"us-{10000 + number}" for number in range(1_000)]
 ORDERS = dataset_named("orders")
 
 

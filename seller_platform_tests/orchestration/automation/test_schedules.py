@@ -96,33 +96,33 @@ def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]
 
 
 def test_only_days_that_may_have_changed_are_requested(schedules: Schedules) -> None:
-    schedules.register({"A.US": LOS_ANGELES, "B.DE": BERLIN})
-    for account in ("A.US", "B.DE"):
+    schedules.register({"us-1": LOS_ANGELES, "us-2": BERLIN})
+    for account in ("us-1", "us-2"):
         schedules.read(NAMES, account, SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
 
     of_both = schedules.tick("refresh_sales", AT)
-    schedules.read(NAMES, "B.DE", SINCE_JANUARY, AT + timedelta(minutes=5))
+    schedules.read(NAMES, "us-2", SINCE_JANUARY, AT + timedelta(minutes=5))
     of_one = schedules.tick("refresh_sales", AT + timedelta(hours=1))
-    schedules.read(NAMES, "A.US", SINCE_JANUARY, AT + timedelta(hours=1, minutes=5))
+    schedules.read(NAMES, "us-1", SINCE_JANUARY, AT + timedelta(hours=1, minutes=5))
     of_none = schedules.tick("refresh_sales", AT + timedelta(hours=3))
 
     lookback_14, lookback_30 = ["transactions"], sorted({each.name for each in SALES} - {"transactions"})
     assert sorted((sorted(names), first, last) for names, first, last in ranges(of_both)) == [
-        (lookback_30, "A.US|2026-04-01", "B.DE|2026-05-01"),
-        (lookback_14, "A.US|2026-05-01", "B.DE|2026-05-01"),
+        (lookback_30, "us-1|2026-04-01", "us-2|2026-05-01"),
+        (lookback_14, "us-1|2026-05-01", "us-2|2026-05-01"),
     ]
     assert all(request.tags[REFRESH_TAG] == CHANGED for request in of_both)
     assert len({request.run_key for request in of_both}) == len(of_both)
-    assert {request.tags[ACCOUNT_TAG] for request in of_one} == {"A.US"}
+    assert {request.tags[ACCOUNT_TAG] for request in of_one} == {"us-1"}
     assert {(first, last) for _, first, last in ranges(of_one)} == {
-        ("A.US|2026-04-01", "A.US|2026-05-01"),
-        ("A.US|2026-05-01", "A.US|2026-05-01"),
+        ("us-1|2026-04-01", "us-1|2026-05-01"),
+        ("us-1|2026-05-01", "us-1|2026-05-01"),
     }
     assert of_none == []
 
 
 def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Schedules) -> None:
-    zones = {"A.US": LOS_ANGELES, "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
+    zones = {"us-1": LOS_ANGELES, "us-2": "Asia/Tokyo", "us-3": "Pacific/Auckland"}
     schedules.register(zones)
 
     def due(at: datetime) -> set[str]:
@@ -130,24 +130,24 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Sche
         return {key for request in requests for key in accounts_between(request, list(zones))}
 
     # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
-    assert [due(AT.replace(hour=hour)) for hour in (11, 14, 18)] == [set(zones), {"A.US", "B.JP"}, {"A.US"}]
+    assert [due(AT.replace(hour=hour)) for hour in (11, 14, 18)] == [set(zones), {"us-1", "us-2"}, {"us-1"}]
     # In Auckland it is summer and already the 21st.
     assert due(datetime(2026, 12, 20, 11, tzinfo=UTC)) == set(zones)
 
 
 def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(schedules: Schedules) -> None:
-    schedules.register({"A.US": LOS_ANGELES})
+    schedules.register({"us-1": LOS_ANGELES})
 
     before = ranges(schedules.tick("refresh_sales", AT))
-    schedules.read(["sales_by_date"], "A.US", Window(date(2026, 5, 1), date(2026, 5, 21)), AT)
+    schedules.read(["sales_by_date"], "us-1", Window(date(2026, 5, 1), date(2026, 5, 21)), AT)
     after = ranges(schedules.tick("refresh_sales", AT + timedelta(hours=1)))
 
-    assert (["sales_by_product", "sales_by_date"], "A.US|2026-05-01", "A.US|2026-05-01") in before
-    assert (["sales_by_date"], "A.US|2026-01-01", "A.US|2026-04-01") in after
+    assert (["sales_by_product", "sales_by_date"], "us-1|2026-05-01", "us-1|2026-05-01") in before
+    assert (["sales_by_date"], "us-1|2026-01-01", "us-1|2026-04-01") in after
 
 
 def test_a_tick_requests_at_most_a_hundred_runs_of_the_newest_months(schedules: Schedules) -> None:
-    schedules.register({f"SELLER{number:04}.MARKET": BERLIN for number in range(1_000)})
+    schedules.register({f"us-{10000 + number}": BERLIN for number in range(1_000)})
 
     requests = schedules.tick("refresh_sales", datetime(2026, 11, 20, 11, tzinfo=UTC))
 
@@ -173,18 +173,18 @@ def test_retired_accounts_and_those_of_runs_under_way_are_left_out(schedules: Sc
 
 
 def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(schedules: Schedules) -> None:
-    schedules.register({"A.US": LOS_ANGELES, "B.NZ": "Pacific/Kiritimati", "C.DE": BERLIN})
+    schedules.register({"us-1": LOS_ANGELES, "us-2": "Pacific/Kiritimati", "us-3": BERLIN})
     at = datetime(2026, 5, 31, 13, tzinfo=UTC)
-    for account in ("A.US", "B.NZ"):
+    for account in ("us-1", "us-2"):
         schedules.read(["orders"], account, Window(date(2026, 1, 1), date(2026, 5, 31)), at - timedelta(days=1))
 
     requests = schedules.tick("reread_sales", at)
 
     assert CLOSED_MONTHS == 3
     assert ranges(requests) == [
-        (["orders"], "B.NZ|2026-05-01", "B.NZ|2026-05-01"),
-        (["orders"], "A.US|2026-03-01", "B.NZ|2026-04-01"),
-        (["orders"], "A.US|2026-02-01", "A.US|2026-02-01"),
+        (["orders"], "us-2|2026-05-01", "us-2|2026-05-01"),
+        (["orders"], "us-1|2026-03-01", "us-2|2026-04-01"),
+        (["orders"], "us-1|2026-02-01", "us-1|2026-02-01"),
     ]
     assert all(REFRESH_TAG not in request.tags for request in requests)
 
@@ -217,17 +217,17 @@ def test_a_tick_without_a_fitting_slice_names_count_and_reason(
     schedules: Schedules, monkeypatch: pytest.MonkeyPatch, sent: int
 ) -> None:
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
-    schedules.register({"A.DE": BERLIN})
+    schedules.register({"us-1": BERLIN})
     database, at, march = schedules.database, datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
     for dataset in SALES if sent == 0 else ():
         error = RequestsUsedUpError("default", per_day=96, renews_at=at, sent=96)
-        keep_refusal(database, dataset, "A.DE", march, error, run_id=None)
+        keep_refusal(database, dataset, "us-1", march, error, run_id=None)
     take_requests(database, "default", [at.date()], sent, per_day=96)
 
     result = schedules.ticked("refresh_sales", at, march.start)
 
     assert result.run_requests == []
-    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is {SALES[0].name} of A.DE")
+    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is {SALES[0].name} of us-1")
     assert ("renews at" if sent else "may send 96 a day") in str(result.skip_message)
     assert {each.error for of_pair in refusals(database).values() for each in of_pair} == (
         {BudgetTooSmallError.__name__} if sent == 0 else set()

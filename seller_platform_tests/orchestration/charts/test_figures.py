@@ -25,7 +25,7 @@ def _figure(*values: Value, **changed: Any) -> Figure:
     days = tuple(date(2026, 3, 1) + timedelta(days=index) for index in range(len(values)))
     facts: dict[str, Any] = {
         "title": "Sales by day",
-        "subject": "S1.US, March 2026",
+        "subject": "us-1, March 2026",
         "unit": "USD per day",
         "labels": days,
         "series": {"Sales": values},
@@ -103,10 +103,10 @@ def test_a_chart_has_an_alternative_text_and_one_of_no_values_its_own() -> None:
     figure = _figure(1, None, Decimal("1234.5"), series={"Sales": (1, None, Decimal("1234.5")), "Cost": (None,) * 3})
 
     assert alternative_text(figure) == (
-        "Sales by day, S1.US, March 2026, USD per day: Sales from 1 to 1,234; Cost: nothing is known"
+        "Sales by day, us-1, March 2026, USD per day: Sales from 1 to 1,234; Cost: nothing is known"
     )
     assert "Nothing was sold." in _texts(line_chart(_figure()))
-    assert alternative_text(_figure()) == "Sales by day, S1.US, March 2026. Nothing was sold."
+    assert alternative_text(_figure()) == "Sales by day, us-1, March 2026. Nothing was sold."
 
 
 def test_an_axis_has_short_numbers_and_few_days() -> None:

@@ -138,7 +138,7 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
 def test_yesterday_is_read_with_the_accounts_today_soon_after_midnight(
     now: datetime, windows: list[tuple[str, str]]
 ) -> None:
-    account = KnownAccount("S1.DE", "default", BERLIN)
+    account = KnownAccount("de-2", "default", BERLIN)
     others = [
         KnownAccount(zone, "default", replace(BERLIN, timezone=zone)) for zone in ("Asia/Tokyo", "America/New_York")
     ]
@@ -166,8 +166,8 @@ def test_a_tick_requests_one_run_unless_another_needs_the_requests(
 
     at = datetime.now(UTC).replace(hour=3)
     without_accounts = tick(at)
-    connect_accounts(database, [(key, BERLIN) for key in ("A.DE", "B.DE")])
-    add_accounts(instance, ["A.DE", "B.DE"])
+    connect_accounts(database, [(key, BERLIN) for key in ("de-11", "de-12")])
+    add_accounts(instance, ["de-11", "de-12"])
     runs, reason = tick(at, 4)
     enough = tick(at, 5)[0]  # two requests of inventory, and three of orders
     run = dg.DagsterRun("job", tags={"dagster/schedule_name": SCHEDULE}, status=dg.DagsterRunStatus.STARTED)
@@ -177,7 +177,7 @@ def test_a_tick_requests_one_run_unless_another_needs_the_requests(
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert without_accounts == (0, "no account can be read")
     assert (runs, enough) == (0, 1)
-    assert str(reason).startswith("2 slices wait, the first is orders of A.DE")
+    assert str(reason).startswith("2 slices wait, the first is orders of de-11")
     under_way = "under way: the run of an earlier tick; the next tick reads the orders again"
     assert tick(now) == (0, under_way)
     assert tick(now + timedelta(hours=3)) == (1, None)

@@ -68,7 +68,7 @@ def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
 
 
 def _add_products(database: Database) -> None:
-    for account in ("S1.US", "S1.DE", "S2.GB"):
+    for account in ("us-1", "de-2", "gb-5"):
         for number, parent in ((1, "P1"), (2, "P1"), (3, None)):
             execute(
                 database,
@@ -249,7 +249,7 @@ def test_a_period_replaces_that_of_its_dates_and_overlaps_no_other(ann: httpx.Cl
         assert f"{first}..{last} overlaps the stored period 2026-01-01..2026-01-31" in problems["data[1].dates"][0]
     met = _write(ann, _period("2025-12-31", "2025-12-31"), _period("2026-03-01", "2026-03-01"))
     # A period of another program may be open.
-    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-04-01', NULL, '[]', '2026-03-09', 'S1.US', 0, 0)")
+    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-04-01', NULL, '[]', '2026-03-09', 'us-1', 0, 0)")
     beyond = _write(ann, _period("2030-01-01", "2030-01-02"))
 
     assert (replaced.status_code, amounts, met.status_code) == (200, [Decimal("3.00"), Decimal("9.00")], 200)
@@ -263,7 +263,7 @@ def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Cl
     day = date(2026, 3, 1)
     for sku, asin in (("SKU-1", "ASIN-1"), ("SKU-3", "ASIN-3"), ("SOLD", "ASIN-9"), ("ALSO", "ASIN-3")):
         sold = (day, sku, "Mug", asin, 4, Decimal(100), Decimal(0), Decimal(0), Decimal(0), day)
-        insert_rows(shop.database, dataset_named("daily_product_sales"), "S1.US", [sold])
+        insert_rows(shop.database, dataset_named("daily_product_sales"), "us-1", [sold])
         assert _write(ann, _period(), sku=sku).status_code == 200
     query = {**US, "view_by": "product", "group_by": "parent_asin", "start_date": f"{day}", "end_date": f"{day}"}
     listed = [row["parent_asin"] for row in ann.get("/sales/statistics-dashboard", params=query).json()["data"]]
@@ -326,7 +326,7 @@ def test_a_group_is_written_as_a_whole_or_not_at_all(ann: httpx.Client, shop: Se
     refused = ann.post(
         PATH, params=group, json={"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-31", _element(amount=8))]}
     )
-    execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.DE' AND sku = 'SKU-2'")
+    execute(shop.database, "DELETE FROM service.products WHERE account = 'de-2' AND sku = 'SKU-2'")
     unknown = ann.post(PATH, params=group, json={"sku": "SKU-2", "data": [_period()]})
 
     owners = [(each["account_title"], each["seller_id"], each["marketplace_id"], each["sku"]) for each in of_group]
@@ -372,29 +372,29 @@ def test_a_deletion_refuses_what_it_does_not_know(ann: httpx.Client) -> None:
 def test_a_snapshot_is_of_the_accounts_own_day_and_the_newest_counts(ann: httpx.Client, shop: Served) -> None:
     _write(ann, _period())
     written = stored(shop.database, "SELECT local_day, load_id FROM seller.cost_periods")
-    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', '2026-03-08', 'S1.US', 0, 0)")
+    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', '2026-03-08', 'us-1', 0, 0)")
     deleted = ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).json()["deleted"]
     after_deletion = _read(ann)
     _write(ann, _period())
-    _load(shop.database, "S1.US")  # of the next day, which found nothing
+    _load(shop.database, "us-1")  # of the next day, which found nothing
 
     assert (written, deleted) == ([(date(2026, 3, 9), 0)], 1)
     assert after_deletion == _read(ann) == []
 
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
-    _load(shop.database, "S1.US")
-    connect(shop.database, "S1.DE")
+    _load(shop.database, "us-1")
+    connect(shop.database, "de-2")
     of_group = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
-    assert (of_group.status_code, "account S1.DE" in of_group.json()["message"]) == (403, True)
+    assert (of_group.status_code, "account de-2" in of_group.json()["message"]) == (403, True)
     # A stray receipt, and the connection of another account, make no replica.
     assert (_read(ann), _write(ann, _period()).status_code) == ([], 200)
     assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
-    connect(shop.database, "S1.US")
-    execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.US'")
+    connect(shop.database, "us-1")
+    execute(shop.database, "DELETE FROM service.products WHERE account = 'us-1'")
     execute(
         shop.database,
-        f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', %s, '2026-03-10', 'S1.US', 1, 1)",
+        f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', %s, '2026-03-10', 'us-1', 1, 1)",
         '[{"cost_element": "Freight", "amount": 1.5, "currency": "USD", "provider": "", "notes": ""}]',
     )
 
@@ -412,7 +412,7 @@ def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Se
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
     is_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
     with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
-        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
+        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods us-1', 0))")
         with shop.client(ANN) as client:
             waiting = pool.submit(_write, client, _period())
             wait_for(lambda: holder.execute(is_waiting).fetchone() == (1,))
@@ -471,18 +471,18 @@ def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Da
 def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: str) -> None:
     execute(
         shop.database,
-        f"{_INSERT} SELECT 'P' || number, day, day + 9, '[{{\"amount\": 1}}]', '2026-03-01', 'S1.US', 0, 0 "
+        f"{_INSERT} SELECT 'P' || number, day, day + 9, '[{{\"amount\": 1}}]', '2026-03-01', 'us-1', 0, 0 "
         "FROM generate_series(1, 1000) AS number, (VALUES (date '2026-01-01'), (date '2026-02-01')) AS days (day)",
     )
     with shop.database.begin() as connection:
-        forget_sums(connection, ["S1.US"])
-        write_sums(connection, ["S1.US"])
+        forget_sums(connection, ["us-1"])
+        write_sums(connection, ["us-1"])
         connection.exec_driver_sql("ANALYZE seller.cost_periods")
     read = (
         "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables "
         "WHERE relname IN ('cost_periods', 'cost_steps', 'product_days')"
     )
-    account = ServedAccount("S1.US", 1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1", is_replica=False)
+    account = ServedAccount("us-1", 1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1", is_replica=False)
     selected = SelectedAccounts((account,))
     period = CostPeriod(date(2026, 3, 1), date(2026, 3, 9), (CostElement("Freight", Decimal(1), "USD"),))
 
@@ -490,7 +490,7 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
         async with connection.transaction():
             await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
             written = await (await connection.execute(read)).fetchone()
-            await delete_periods(connection, selected, {"S1.US": ["P8"]}, None)
+            await delete_periods(connection, selected, {"us-1": ["P8"]}, None)
             deleted = await (await connection.execute(read)).fetchone()
         assert written and deleted
         return int(written[0]), int(deleted[0]) - int(written[0])

@@ -20,7 +20,7 @@ from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect,
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")
 )
-US, DAY = "S1.US", date(2026, 3, 1)
+US, DAY = "us-1", date(2026, 3, 1)
 NOTHING_SENT = (None, None, None)
 
 
@@ -54,7 +54,7 @@ def _stored(database: Database) -> Sequence[Any]:
 
 
 def test_an_asin_and_a_name_that_are_not_sent_are_those_of_the_rows(shop: Database, tmp_path: Path) -> None:
-    loaded = _load(shop, tmp_path, "S1.US,A,P-1", "S1.US,B,")
+    loaded = _load(shop, tmp_path, "us-1,A,P-1", "us-1,B,")
 
     assert loaded == LoadedProducts(2, 1, [US])
     assert _stored(shop) == [("A", "B-A", "P-1", "A now", *NOTHING_SENT), ("B", "B-B", None, "B sold", *NOTHING_SENT)]
@@ -62,8 +62,8 @@ def test_an_asin_and_a_name_that_are_not_sent_are_those_of_the_rows(shop: Databa
 
 def test_a_product_is_replaced_as_a_whole(shop: Database, tmp_path: Path) -> None:
     every = "account,sku,asin,parent_asin,product_name,buybox_price,sales_rank,lead_time_days"
-    _load(shop, tmp_path, 'S1.US,A,B-9,P-1,"Mug, blue",12.50,7,30', "S1.US,B,B-B,P-1,B,,,", header=every)
-    _load(shop, tmp_path, "S1.US,B,P-2,4", header="account,sku,parent_asin,lead_time_days")
+    _load(shop, tmp_path, 'us-1,A,B-9,P-1,"Mug, blue",12.50,7,30', "us-1,B,B-B,P-1,B,,,", header=every)
+    _load(shop, tmp_path, "us-1,B,P-2,4", header="account,sku,parent_asin,lead_time_days")
 
     assert _stored(shop) == [
         ("A", "B-9", "P-1", "Mug, blue", Decimal("12.50"), 7, 30),
@@ -73,18 +73,18 @@ def test_a_product_is_replaced_as_a_whole(shop: Database, tmp_path: Path) -> Non
 
 def test_each_wrong_line_is_named_and_none_is_loaded(shop: Database, tmp_path: Path) -> None:
     wrong = {
-        "S9.US,A,B-A,Name,,": "column account: 'S9.US' is not the key of an account; they are: S1.DE, S1.US",
-        "S1.US, ,B-A,Name,,": "column sku: ' ' is not a SKU",
-        "S1.US,C,,Name,,": "column asin: '' is empty, and no stored row of SKU 'C' has one",
-        "S1.US,D,B-D,,,": "column product_name: '' is empty, and no stored row of SKU 'D' has one",
-        "S1.US,E,B-E,Name,x,": "column buybox_price: 'x' is not a number",
-        "S1.US,F,B-F,Name,,1.5": "column lead_time_days: '1.5' is not a number from 0 to less than 10000",
-        "S1.US,A,B-A,Name,,": "SKU 'A' of S1.US stands in line 2; keep one",
+        "us-9,A,B-A,Name,,": "column account: 'us-9' is not the key of an account; they are: de-2, us-1",
+        "us-1, ,B-A,Name,,": "column sku: ' ' is not a SKU",
+        "us-1,C,,Name,,": "column asin: '' is empty, and no stored row of SKU 'C' has one",
+        "us-1,D,B-D,,,": "column product_name: '' is empty, and no stored row of SKU 'D' has one",
+        "us-1,E,B-E,Name,x,": "column buybox_price: 'x' is not a number",
+        "us-1,F,B-F,Name,,1.5": "column lead_time_days: '1.5' is not a number from 0 to less than 10000",
+        "us-1,A,B-A,Name,,": "SKU 'A' of us-1 stands in line 2; keep one",
     }
 
     with pytest.raises(ProductFileError) as caught:
         header = "account,sku,asin,product_name,buybox_price,lead_time_days"
-        _load(shop, tmp_path, "S1.US,A,B-A,Name,1,1", *wrong, header=header)
+        _load(shop, tmp_path, "us-1,A,B-A,Name,1,1", *wrong, header=header)
 
     assert len(caught.value.problems) == len(wrong)
     for number, (problem, expected) in enumerate(zip(caught.value.problems, wrong.values(), strict=True), start=3):
@@ -109,7 +109,7 @@ def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path:
 
     with service.client(ANN) as client:
         before = ask(client)
-        _load(service.database, tmp_path, "S1.US,A,P-1", "S1.US,B,P-1")
+        _load(service.database, tmp_path, "us-1,A,P-1", "us-1,B,P-1")
         statistics, costs = ask(client)
 
     assert [answer.status_code for answer in before] == [422, 422]

@@ -80,10 +80,10 @@ def test_a_file_that_is_no_table_of_rates_is_refused(database: Database, tmp_pat
 
 
 def test_a_replica_converts_with_rates_that_were_loaded(service: Served, tmp_path: Path) -> None:
-    connect(service.database, "S1.US")
+    connect(service.database, "us-1")
     day = date(2026, 3, 1)
-    mark_loaded(service.database, DAILY, "S1.US", Window.day(day))
-    insert_rows(service.database, DAILY, "S1.US", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
+    mark_loaded(service.database, DAILY, "us-1", Window.day(day))
+    insert_rows(service.database, DAILY, "us-1", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
     query = {"account_title": "Shop US", "start_date": day, "end_date": day, "per_page": 500, "currency": "GBP"}
 
     def ask(client: httpx.Client) -> httpx.Response:

@@ -21,7 +21,7 @@ PERIOD: dict[str, Any] = {
     "cost_elements": [{"cost_element": "Freight", "currency": "USD", "amount": 1.5}],
 }
 BODY = {"sku": "SKU-1", "data": [PERIOD]}
-_ADD_PRODUCT = "INSERT INTO service.products (account, sku, asin, product_name) VALUES ('S1.US', %s, 'A', '')"
+_ADD_PRODUCT = "INSERT INTO service.products (account, sku, asin, product_name) VALUES ('us-1', %s, 'A', '')"
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_request_under_way_is_not_begun_a_second_time(ann: httpx.Client, servi
             return client.post(COSTS, params=US, json=BODY, headers=_keyed("key"))
 
     with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
-        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
+        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods us-1', 0))")
         waiting = pool.submit(write)
         is_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
         wait_for(lambda: holder.execute(is_waiting).fetchone() == (1,))

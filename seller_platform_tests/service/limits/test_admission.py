@@ -226,7 +226,7 @@ def test_a_report_larger_than_what_is_left_fails_and_says_so(database: Database,
             (1 << 20) - 2 * 4_096 - 10,
             ANN,
         )
-        insert_rows(database, DAILY, "S1.US", rows_of(DAILY, "S1.US"))
+        insert_rows(database, DAILY, "us-1", rows_of(DAILY, "us-1"))
         report_id = ann.post("/reports/request", params={**REPORT, "dps_date": str(LAST_DAY)}).json()["report_id"]
         query = {"account_title": "Shop US", "report_id": report_id}
         status = wait_for(

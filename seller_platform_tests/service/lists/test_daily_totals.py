@@ -20,7 +20,7 @@ from seller_platform_tests.support.served import ANN, Served, connect, execute, 
 from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import LOADED_AT, locked_sums, store_slice
 
-US, DE = "S1.US", "S1.DE"
+US, DE = "us-1", "de-2"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)

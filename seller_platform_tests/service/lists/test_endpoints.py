@@ -86,9 +86,9 @@ def _spelled(dataset: Dataset, row: Mapping[str, Any]) -> str:
     ids=lambda each: each.name if isinstance(each, Dataset) else each,
 )
 def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Dataset, group: str | None) -> None:
-    expected = _expected(dataset, "S1.US")
+    expected = _expected(dataset, "us-1")
     query: dict[str, str | None] = {} if group is None else {"account_title": None, "group_title": group}
-    expected += _expected(dataset, "S1.DE") if group is not None else Counter()
+    expected += _expected(dataset, "de-2") if group is not None else Counter()
 
     with reading.client(ANN) as client:
         rows: list[dict[str, Any]] = []
@@ -113,7 +113,7 @@ def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> N
             service.database,
             "INSERT INTO seller.daily_product_sales (date, local_day, sku, product_name, units_ordered, product_sales, "
             "taxes, sales_channel, account, load_id, page) "
-            "VALUES ('2026-03-01', '2026-03-01', 'A', 'Tea', %s, %s, %s, %s, 'S1.US', 0, 0)",
+            "VALUES ('2026-03-01', '2026-03-01', 'A', 'Tea', %s, %s, %s, %s, 'us-1', 0, 0)",
             units,
             Decimal(units) / 2,
             taxes,
@@ -132,8 +132,8 @@ def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> N
 
 
 def test_a_pair_of_several_accounts_says_their_titles(service: Served) -> None:
-    execute(service.database, "UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'S4.IT'")
-    execute(service.database, "UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'S4.IT'")
+    execute(service.database, "UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'it-4'")
+    execute(service.database, "UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'it-4'")
 
     with service.client(ANN) as client:
         query = {"per_page": "20", "seller_id": "S4", "marketplace_id": "FR"}
@@ -154,7 +154,7 @@ def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) 
 
 def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served) -> None:
     """It is the 10th of March in Berlin, and still the 9th in Los Angeles."""
-    for account, day in (("S1.US", date(2026, 3, 9)), ("S1.DE", date(2026, 3, 10))):
+    for account, day in (("us-1", date(2026, 3, 9)), ("de-2", date(2026, 3, 10))):
         zero = Decimal(0)
         sold = (day, f"SKU {account}", "Mug", "A", 4, Decimal(100), zero, zero, zero, day)
         insert_rows(service.database, DAILY, account, [sold])
@@ -178,12 +178,12 @@ def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served) 
             for day in ("2026-03-10", "2026-03-11")
         ]
 
-    assert [(row["sku"], row["date"]) for row in today["data"]] == [("SKU S1.DE", "2026-03-10")]
+    assert [(row["sku"], row["date"]) for row in today["data"]] == [("SKU de-2", "2026-03-10")]
     assert {status for (_, start), status in statuses.items() if start == "2026-03-10"} == {200}
     assert {status for (_, start), status in statuses.items() if start == "2026-03-11"} == {422}
     assert american.status_code == 422
     (row,) = statistics.json()["data"]
-    assert (row["sku"], row["units_ordered"], row["velocity"]) == ("SKU S1.DE", 4, 4)
+    assert (row["sku"], row["units_ordered"], row["velocity"]) == ("SKU de-2", 4, 4)
     assert inventory == [200, 422]
 
 
@@ -211,7 +211,7 @@ def test_money_is_exact_and_has_two_decimals(service: Served) -> None:
         ("2026-03-01T10:00:00Z", "Order", f"{n}", None, None, 1, amount, "USD", None, "2026-03-01")
         for n, amount in enumerate(amounts)
     ]
-    insert_rows(service.database, dataset_named("transactions"), "S1.US", rows)
+    insert_rows(service.database, dataset_named("transactions"), "us-1", rows)
 
     text = _get(service, dataset_named("transactions"), start_date="2026-03-01", end_date="2026-03-01").text
 
@@ -232,9 +232,9 @@ DST = [
 def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Served, selection: dict[str, str]) -> None:
     for number, (moment, _, day) in enumerate(DST):
         row = (f"o{number}", moment, "Shipped", "1.00", "USD", 1, "SKU", "ASIN", "Name", day)
-        insert_rows(service.database, ORDERS, "S1.US", [row])
+        insert_rows(service.database, ORDERS, "us-1", [row])
     berlin = ("b", "2026-03-29T01:00:00Z", "Shipped", "1.00", "EUR", 1, "SKU", "ASIN", "Name", "2026-03-29")
-    insert_rows(service.database, ORDERS, "S1.DE", [berlin])
+    insert_rows(service.database, ORDERS, "de-2", [berlin])
 
     dates = []
     for start, end in (("2026-03-01", "2026-04-01"), ("2026-11-01", "2026-11-01")):
@@ -262,12 +262,12 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
     for day, dollars, pounds in (("2026-03-01", "1.25", "0.5"), ("2026-03-02", "1.6", "0.8")):
         _rate(service, day, "USD", dollars)
         _rate(service, day, "GBP", pounds)
-        _sell(service, "S1.US", day, "100.00")
-        _sell(service, "S1.DE", day, "100.00")
+        _sell(service, "us-1", day, "100.00")
+        _sell(service, "de-2", day, "100.00")
     # 1083409819.44 * 0.853429 / 1.083517 = 853344579.5449999953..., which eight decimals would round to half a cent.
     _rate(service, "2026-03-03", "USD", "1.083517")
     _rate(service, "2026-03-03", "GBP", "0.853429")
-    _sell(service, "S1.US", "2026-03-03", "1083409819.44")
+    _sell(service, "us-1", "2026-03-03", "1083409819.44")
 
     rows = {
         currency: [
@@ -290,7 +290,7 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
 def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Served) -> None:
     _rate(service, "2026-03-01", "USD", "8")
     row = ("2026-03-01", "SKU", "Name", "ASIN", 1, "0.02", None, "0.00", "0.10", "2026-03-01")
-    insert_rows(service.database, DAILY, "S1.US", [row, row])  # one in each channel
+    insert_rows(service.database, DAILY, "us-1", [row, row])  # one in each channel
     query: dict[str, str | int | None] = {**MARCH, "account_title": "Shop US", "currency": "EUR"}
 
     both = _body(_get(service, DAILY, **query))["data"]
@@ -300,8 +300,8 @@ def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Serv
 
 
 def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:
-    _sell(service, "S1.US", "2026-03-01", "1.00")
-    _sell(service, "S1.US", "2026-03-02", "1.00")
+    _sell(service, "us-1", "2026-03-01", "1.00")
+    _sell(service, "us-1", "2026-03-02", "1.00")
     _rate(service, "2026-03-01", "USD", "1.25")
 
     unnamed = _get(service, DAILY, **MARCH, group_title="World")
@@ -320,9 +320,9 @@ def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> 
 
 def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Served) -> None:
     for day, quantity in (("2026-03-01", 5), ("2026-03-03", 3), ("2026-03-02", 4)):
-        insert_rows(service.database, STOCK, "S1.US", [("SKU", "Main", quantity, "A", "available", None, day)])
+        insert_rows(service.database, STOCK, "us-1", [("SKU", "Main", quantity, "A", "available", None, day)])
     row = ("2026-03-01T10:00:00Z", "Fee", None, None, None, None, "-1.00", "USD", None, "2026-03-01")
-    insert_rows(service.database, dataset_named("transactions"), "S1.US", [row] * 700)
+    insert_rows(service.database, dataset_named("transactions"), "us-1", [row] * 700)
 
     pages = [_body(_get(service, dataset_named("transactions"), page=page)) for page in (1, 2)]
 
@@ -334,16 +334,16 @@ def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Serve
 
 def test_an_account_without_a_known_zone_is_answered_in_utc(service: Served) -> None:
     ledger, day = dataset_named("transactions"), "2026-03-01"
-    insert_rows(service.database, ledger, "S1.US", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
+    insert_rows(service.database, ledger, "us-1", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
     for zone in ("Sea/Atlantis", None):
-        execute(service.database, "UPDATE seller.accounts SET timezone = %s WHERE account = 'S1.US'", zone)
+        execute(service.database, "UPDATE seller.accounts SET timezone = %s WHERE account = 'us-1'", zone)
         listed = _body(_get(service, ledger, start_date=day, end_date=day))["data"]
         with service.client(ANN) as client:
             accounts = client.get("/user/accounts").json()["accounts"]
 
         assert [row["posted_date"] for row in listed] == ["2026-03-01T20:00:00+00:00"]
         assert zone in [account["timezone"] for account in accounts]
-    execute(service.database, "DELETE FROM seller.accounts WHERE account = 'S1.US'")
+    execute(service.database, "DELETE FROM seller.accounts WHERE account = 'us-1'")
 
     assert _get(service, STOCK).status_code == 404
 

@@ -17,7 +17,7 @@ from seller_platform_tests.support.served import ANN, Served, connect, execute, 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product")
 )
-US, DE = "S1.US", "S1.DE"
+US, DE = "us-1", "de-2"
 FIRST, TODAY, TOMORROW = date(2026, 3, 1), date(2026, 3, 9), date(2026, 3, 10)  # in the time zone of US
 MARCH = Window(FIRST, TOMORROW)
 STATISTICS = "/sales/statistics-dashboard"
@@ -74,7 +74,7 @@ def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, datase
         own = _list(client, dataset, account_title="Shop DE")
 
     months = " --from 2026-03 --to 2026-03" if dataset.is_dated else ""
-    assert f"`seller-platform sync --account S1.US --dataset {dataset.name}{months}`" in before
+    assert f"`seller-platform sync --account us-1 --dataset {dataset.name}{months}`" in before
     assert ("for 2026-03-01" in before) is dataset.is_dated
     assert (after.status_code, after.json()["data"]) == (200, [])
     assert (own.status_code, own.json()["data"]) == (200, [])
@@ -118,11 +118,11 @@ def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann
 def test_a_group_is_answered_when_all_of_its_replicas_were_read(replica: Served, ann: httpx.Client) -> None:
     asked = {"account_title": None, "group_title": "World"}
 
-    assert "of account S1.US" in _refusal(_list(ann, ORDERS, **asked))
+    assert "of account us-1" in _refusal(_list(ann, ORDERS, **asked))
     mark_loaded(replica.database, ORDERS, US, MARCH)
     assert _list(ann, ORDERS, **asked).status_code == 200
     connect(replica.database, DE)  # and lists no other account any more
-    assert "of account S1.DE" in _refusal(_list(ann, ORDERS, **asked))
+    assert "of account de-2" in _refusal(_list(ann, ORDERS, **asked))
     mark_loaded(replica.database, ORDERS, DE, MARCH)
     refusal = _refusal(_list(ann, ORDERS, account_title="Shop DE", end_date="2026-03-20"))
     assert "was never read for 2026-03-10" in refusal  # in Los Angeles it is still the 9th
@@ -132,7 +132,7 @@ def test_statistics_need_the_sales_of_every_day(replica: Served, ann: httpx.Clie
     for dataset in (DAILY, LEDGER):
         mark_loaded(replica.database, dataset, US, Window(FIRST, date(2026, 3, 4)))
 
-    assert "daily_product_sales of account S1.US, which was never read for 2026-03-04" in _refusal(
+    assert "daily_product_sales of account us-1, which was never read for 2026-03-04" in _refusal(
         _ask(ann, STATISTICS, **BY_DAY)
     )
     assert _ask(ann, STATISTICS, **BY_DAY, end_date="2026-03-03").status_code == 200
@@ -187,7 +187,7 @@ def test_a_velocity_needs_the_sales_of_its_days(replica: Served, ann: httpx.Clie
 
     answer = _list(ann, INVENTORY, **asked)
 
-    assert "daily_product_sales of account S1.US, which was never read for 2026-02-01" in _refusal(answer)
+    assert "daily_product_sales of account us-1, which was never read for 2026-02-01" in _refusal(answer)
     assert list(answer.json()["errors"]) == ["velocity_start_date"]
     assert _list(ann, INVENTORY, **{**asked, "velocity_start_date": FIRST}).status_code == 200
     assert _list(ann, INVENTORY).status_code == 200
@@ -200,7 +200,7 @@ def test_costs_that_were_never_read_are_refused_not_empty(replica: Served, ann: 
     refusal = _refusal(ann.get(COST_PERIODS_PATH, params=query))
     mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
 
-    assert "`seller-platform sync --account S1.US --dataset cost_periods`" in refusal
+    assert "`seller-platform sync --account us-1 --dataset cost_periods`" in refusal
     assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
 
 

@@ -30,7 +30,7 @@ from seller_platform_tests.support.served import ANN, Served, execute, insert_ro
 from seller_platform_tests.support.stored_rows import LOADED_AT, copy_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
-US, DE = "S1.US", "S1.DE"
+US, DE = "us-1", "de-2"
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 MARCH = Window.month_of(FIRST)
 NEXT = re.compile(r'<http://[^?]+(\?[^<>"\s]+)>; rel="next"')
@@ -114,11 +114,11 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
     with service.database.begin() as connection:
         receipt = (
             "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'S1.US', '2026-02-27', "
+            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'us-1', '2026-02-27', "
             "'2026-02-28', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
         )
         load = connection.execute(text(receipt)).scalar_one()
-        mark = "INSERT INTO service.unsummed_loads VALUES ('S1.US', 'orders', :load, '[2026-02-01,2026-03-01)')"
+        mark = "INSERT INTO service.unsummed_loads VALUES ('us-1', 'orders', :load, '[2026-02-01,2026-03-01)')"
         connection.execute(text(mark), {"load": load})
         late = [_order(1, date(2026, 2, 27), 7)]
         copy_rows(driver_of(connection), ORDERS, late, account=US, tags=("platform",), load_id=load)
@@ -202,7 +202,7 @@ def test_velocity_is_of_the_first_moment_until_lead_times_change(service: Served
     store_slice(service.database, DAILY, Window.day(FIRST), [(*sale[:4], 60, *sale[5:])])
 
     second = _next(ann, first)
-    execute(service.database, "INSERT INTO service.products VALUES ('S1.US', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
+    execute(service.database, "INSERT INTO service.products VALUES ('us-1', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
     moved_on = _next(ann, first)
 
     assert {row["sku"]: row["velocity_30_days"] for row in second.json()["data"]}["SKU-030"] == 1

@@ -64,7 +64,7 @@ def _titles(client: httpx.Client) -> list[str]:
 
 
 def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None:
-    pair = _pair(filled, _ticked("S1.DE", "S4.IT"))
+    pair = _pair(filled, _ticked("de-2", "it-4"))
     listed = {"per_page": "500"}
 
     with _client(filled, pair) as client:
@@ -80,7 +80,7 @@ def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None
             }.items()
         }
         of_group = client.get("/inventory/list", params={**listed, "group_title": "World"}).json()["data"]
-    hidden = issue_token(filled.database, ANN, accounts=["S4.IT"])
+    hidden = issue_token(filled.database, ANN, accounts=["it-4"])
     with _client(filled, {"access_token": hidden}) as client:
         groups = [
             client.get("/inventory/list", params={**listed, "group_title": title})
@@ -102,9 +102,7 @@ def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None
 
 def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served) -> None:
     everything, ticked = _pair(service, {}), _pair(service, _ticked(*OF_ANN))
-    grant = (
-        "INSERT INTO service.user_accounts (user_id, account) SELECT id, 'S2.GB' FROM service.users WHERE email = %s"
-    )
+    grant = "INSERT INTO service.user_accounts (user_id, account) SELECT id, 'gb-5' FROM service.users WHERE email = %s"
     execute(service.database, grant, ANN)
 
     with _client(service, everything) as wide, _client(service, ticked) as narrow:
@@ -153,14 +151,14 @@ def test_the_page_offers_and_the_token_has_what_was_requested(reading: Served) -
 def test_a_choice_that_is_unclear_is_asked_again(reading: Served) -> None:
     with reading.logged_in() as browser:
         for choices, problem in (
-            ({"account:S1.DE": None}, "You chose all accounts, but Shop DE is not ticked."),
+            ({"account:de-2": None}, "You chose all accounts, but Shop DE is not ticked."),
             (_ticked(), "Tick at least one account"),
         ):
             asked_again = submit(browser, reading.request_code(browser), decision="approve", **choices)
-            kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:S1.US": "on"})
+            kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:us-1": "on"})
 
             assert (asked_again.status_code, problem in asked_again.text) == (422, True)
-            assert 'name="account:S1.DE" value="on">' in asked_again.text
+            assert 'name="account:de-2" value="on">' in asked_again.text
             assert "code" in callback_of(kept)
 
 
@@ -228,7 +226,7 @@ def test_the_operator_sets_how_long_an_access_lasts(service: Served, database_ur
 
 
 def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served) -> None:
-    wide, narrow = _pair(filled, {}), _pair(filled, _ticked("S1.DE"))
+    wide, narrow = _pair(filled, {}), _pair(filled, _ticked("de-2"))
     world = {"group_title": "World"}
     with _client(filled, wide) as of_all, _client(filled, narrow) as of_one:
         both, one = (
@@ -253,7 +251,7 @@ def _await_report(client: httpx.Client, params: Mapping[str, str]) -> None:
 
 def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     with service.client() as browser:
-        code = callback_of(_decide(service, browser, {**_ticked("S1.US"), **_WRITE}))["code"]
+        code = callback_of(_decide(service, browser, {**_ticked("us-1"), **_WRITE}))["code"]
         service.exchange(browser, "unknown")
         service.exchange(browser, code)
         service.exchange(browser, code)
@@ -285,12 +283,12 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     ]
     assert {event[1:3] for event in events[:-1]} == {(ann, service.client_id)}
     assert events[-1][1:3] == (None, service.client_id)
-    assert events[0][3] == {"application": "Reader <1>", "scopes": ["read"], "accounts": ["S1.US"]}
+    assert events[0][3] == {"application": "Reader <1>", "scopes": ["read"], "accounts": ["us-1"]}
     assert events[4][3]["accounts"] == "all"
 
 
 def test_the_page_of_applications_shows_what_was_chosen_and_the_days(service: Served) -> None:
-    _pair(service, {**_ticked("S1.US"), **_WRITE})
+    _pair(service, {**_ticked("us-1"), **_WRITE})
     pair = _pair(service, {"scope:reports": None})
     with service.client() as browser, _client(service, pair) as client:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)

@@ -161,7 +161,7 @@ def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, 
 
 def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
     statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-    execute(service.database, f"{statement} VALUES ('S1.US', 'MUG-BLUE-350', 'A', 'P', 'Mug')")
+    execute(service.database, f"{statement} VALUES ('us-1', 'MUG-BLUE-350', 'A', 'P', 'Mug')")
     with service.client(ANN) as client:
         page = client.get("/docs")
         commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]

@@ -77,14 +77,14 @@ with running_app(sys.stdin.readline().strip(), worker_pace=pace) as base_url:
 def shop(database: Database, database_url: str) -> Iterator[Served]:
     """A service with a worker, and a few rows."""
     with served(database, database_url, worker_pace=PACE) as running:
-        _fill(database, "S1.US", 3)
+        _fill(database, "us-1", 3)
         yield running
 
 
 @pytest.fixture
 def idle(service: Served) -> Served:
     """A service without a worker, and a few rows."""
-    _fill(service.database, "S1.US", 3)
+    _fill(service.database, "us-1", 3)
     return service
 
 
@@ -171,7 +171,7 @@ def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[s
 
 
 def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> None:
-    _fill(shop.database, "S1.US", 2, date(2020, 1, 31))
+    _fill(shop.database, "us-1", 2, date(2020, 1, 31))
     with shop.client(ANN) as client:
         of_day, of_product, empty = (
             _request(client, **selector)
@@ -204,7 +204,7 @@ def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> 
 def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> None:
     """Load the orders of 10 February, and set when the load ended."""
     february = Window(date(2026, 2, 1), date(2026, 3, 1))
-    with open_load(database, Slice(ORDERS, "S1.US", february)) as load:
+    with open_load(database, Slice(ORDERS, "us-1", february)) as load:
         rows = [
             (name, "2026-02-10T12:00:00Z", "Shipped", Decimal(total), "USD", 1, "A", "B", "Cup", "2026-02-10")
             for name, total in totals.items()
@@ -218,8 +218,8 @@ def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> No
 def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_replica: bool) -> None:
     execute(shop.database, "DELETE FROM seller.orders")
     if is_replica:
-        connect(shop.database, "S1.US")
-        mark_loaded(shop.database, ORDERS, "S1.US", Window(date(2026, 3, 1), date(2026, 4, 1)))
+        connect(shop.database, "us-1")
+        mark_loaded(shop.database, ORDERS, "us-1", Window(date(2026, 3, 1), date(2026, 4, 1)))
     _load(shop.database, {"same": 1, "changed": 2, "gone": 3}, "2026-02-20T12:00:00Z")
     _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-06T07:59:00Z")  # 5 March in Los Angeles
     _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-08T12:00:00Z")
@@ -321,7 +321,7 @@ def test_a_report_is_waited_for_and_one_that_is_not_ones_own_is_not_found(idle: 
 
 def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> None:
     world = {"group_title": "World"}
-    _fill(shop.database, "S1.DE", 2)
+    _fill(shop.database, "de-2", 2)
     rows, tables = {}, {}
     with shop.client(ANN) as client:
         for selector, value in (("dps_date", DAY), ("product_sku", "SKU-1"), ("last_updated_date", DAY)):
@@ -337,7 +337,7 @@ def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> 
         assert len(rows[selector]) == count
         assert all(list(row) == [*columns, "currency"] for row in (*rows[selector], *tables[selector]))
         for row in (*rows[selector], *tables[selector]):
-            assert row["currency"] == {"S1.US": "USD", "S1.DE": "EUR"}[row["product_name"][5:10]]
+            assert row["currency"] == {"us-1": "USD", "de-2": "EUR"}[row["product_name"][5:9]]
     assert {row["purchase_date"][-6:] for row in rows["last_updated_date"]} == {"-08:00", "+01:00"}
     assert list(tables["last_updated_date"][0]) == [column.name for column in ORDERS.columns]
 
@@ -347,13 +347,13 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
         report_id = client.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()[
             "report_id"
         ]
-        execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'S4.IT'")
+        execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'it-4'")
         with running_app(database_url, worker_pace=PACE):
             wait_for(lambda: count_rows(idle.database, "service.report_jobs", "state <> 'processing'"))
         execute(
             idle.database,
             "INSERT INTO service.account_group_members "
-            "SELECT id, 'S4.IT' FROM service.account_groups WHERE title = 'Twins'",
+            "SELECT id, 'it-4' FROM service.account_groups WHERE title = 'Twins'",
         )
         status = _status(client, report_id, group_title="Twins")
         answer = client.get("/reports/download", params={"group_title": "Twins", "report_id": report_id})
@@ -366,7 +366,7 @@ def test_reports_are_read_only_with_access_and_deleted_with_their_rows(shop: Ser
     with shop.client(ANN) as client:
         report_id = _request(client)
         _await(client, report_id)
-        execute(shop.database, "DELETE FROM service.user_accounts WHERE account = 'S1.US'")
+        execute(shop.database, "DELETE FROM service.user_accounts WHERE account = 'us-1'")
         hidden = _download(client, report_id).status_code
         chunks = count_rows(shop.database, "service.report_chunks")
         execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
@@ -377,7 +377,7 @@ def test_reports_are_read_only_with_access_and_deleted_with_their_rows(shop: Ser
 
 @pytest.mark.slow
 def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Served, database_url: str) -> None:
-    _fill(idle.database, "S1.US", 1_000)
+    _fill(idle.database, "us-1", 1_000)
     expected = 1_000  # the products of the rows before are among them
     ids: list[str] = []
     interrupted = []
@@ -477,7 +477,7 @@ def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_ur
 @pytest.mark.slow
 def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str) -> None:
     name, rest = "椿, =x\n" * 500, (None, 1, *[Decimal(1)] * 4, DAY)
-    insert_rows(idle.database, DAILY, "S1.US", [(DAY, f"S-{number}", name, *rest) for number in range(4_000)])
+    insert_rows(idle.database, DAILY, "us-1", [(DAY, f"S-{number}", name, *rest) for number in range(4_000)])
     with idle.client(ANN) as client:
         report_id = _request(client)
         tracemalloc.start()

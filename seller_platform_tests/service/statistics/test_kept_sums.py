@@ -28,7 +28,7 @@ from seller_platform_tests.support.served import ANN, Served, execute, stored
 from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
-US = "S1.US"
+US = "us-1"
 DAYS = (date(2026, 2, 10), date(2026, 4, 20))
 MONTHS = tuple(Window(date(2026, month, 1), date(2026, month + 1, 1)) for month in (2, 3, 4))
 FEW = (("product", "sku", None), ("product", "asin", "Month"), ("product", "parent_asin", "Week"))

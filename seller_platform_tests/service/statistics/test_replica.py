@@ -17,12 +17,12 @@ DAILY, INVENTORY, LEDGER = map(dataset_named, ("daily_product_sales", "inventory
 
 def _sell(served: Served, day: str, sku: str, units: int, sales: str, *, asin: str | None = "ASIN") -> None:
     row = (day, sku, f"Name of {sku}", asin, units, sales, "0.00", "0.00", "0.00", day)
-    insert_rows(served.database, DAILY, "S1.US", [row])
+    insert_rows(served.database, DAILY, "us-1", [row])
 
 
 def _post(served: Served, day: str, kind: str, amount: str, sku: str | None, *, currency: str | None = "USD") -> None:
     row = (f"{day}T12:00:00-08:00", kind, "order", sku, kind, 1, amount, currency, None, day)
-    insert_rows(served.database, LEDGER, "S1.US", [row])
+    insert_rows(served.database, LEDGER, "us-1", [row])
 
 
 def _get(served: Served, **query: str) -> httpx.Response:
@@ -44,8 +44,8 @@ def _pick(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
 
 def test_a_sale_without_a_sku_is_listed_and_counted(service: Served) -> None:
     _sell(service, "2026-03-01", "A", 1, "10.00")
-    insert_rows(service.database, DAILY, "S1.US", [("2026-03-01", *[None] * 8, "2026-03-01")])
-    insert_rows(service.database, INVENTORY, "S1.US", [(None,) * 12 + ("2026-03-02",)])
+    insert_rows(service.database, DAILY, "us-1", [("2026-03-01", *[None] * 8, "2026-03-01")])
+    insert_rows(service.database, INVENTORY, "us-1", [(None,) * 12 + ("2026-03-02",)])
 
     with service.client(ANN) as client:
         listed = [
@@ -67,7 +67,7 @@ def test_a_product_that_left_the_stock_keeps_the_name_it_was_sold_under(service:
     insert_rows(
         service.database,
         INVENTORY,
-        "S1.US",
+        "us-1",
         [("HERE", "Name now", "B1", "X", 4, 0, 0, 4, "1.00", 4, None, None, "2026-03-02")],
     )
     _post(service, "2026-03-02", "Fee", "-1.50", "ONLY FEES")
@@ -181,7 +181,7 @@ def test_costs_that_are_no_numbers_count_nothing(service: Served) -> None:
             service.database,
             "INSERT INTO seller.cost_periods "
             "(sku, from_date, to_date, cost_elements, local_day, account, load_id, page) "
-            "VALUES ('A', %s, NULL, %s::jsonb, '2026-03-01', 'S1.US', 0, 0)",
+            "VALUES ('A', %s, NULL, %s::jsonb, '2026-03-01', 'us-1', 0, 0)",
             f"2026-01-0{number + 1}",
             elements,
         )

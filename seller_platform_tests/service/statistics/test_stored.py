@@ -13,7 +13,7 @@ from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 BY_PRODUCT, BY_DATE, DAILY = map(dataset_named, ("sales_by_product", "sales_by_date", "daily_product_sales"))
-US = "S1.US"
+US = "us-1"
 FEBRUARY, TODAY = Window(date(2026, 2, 1), date(2026, 3, 1)), date(2026, 3, 9)  # in the time zone of US
 SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 10))
 FIGURES = (3, "30.00", "12.00", "3.00", "15.00", "125.00", "50.00")  # nothing that is computed gives these

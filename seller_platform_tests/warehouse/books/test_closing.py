@@ -36,8 +36,8 @@ SALE, FEE, PAYOUT = (
 def books(database: Database) -> BookedAccount:
     """An account with a ledger of January and an empty one of February and March."""
     account = Account(7, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
-    connect_accounts(database, [("S1.US", account)])
-    opened = BookedAccount(database, "S1.US", account)
+    connect_accounts(database, [("us-1", account)])
+    opened = BookedAccount(database, "us-1", account)
     opened.load(JANUARY, [SALE, FEE, PAYOUT])
     for month in (FEBRUARY, MARCH):
         opened.load(month, [])
@@ -211,13 +211,13 @@ def test_a_month_is_not_closed_while_an_entry_has_no_account(books: BookedAccoun
 
 
 def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) -> None:
-    other = BookedAccount(books.database, "S2.US", replace(books.account, id=8, seller_id="S2"))
+    other = BookedAccount(books.database, "us-2", replace(books.account, id=8, seller_id="S2"))
     connect_accounts(books.database, [(books.key, books.account), (other.key, other.account)])
     other.load(JANUARY, [SALE, FEE, PAYOUT])
     _close(books, JANUARY)
     with books.database.begin() as connection:
         connection.execute(
-            text("INSERT INTO platform.repeated_ledgers VALUES ('S2.US', '2026-01-01', 'S1.US', 3, 3, '{}')")
+            text("INSERT INTO platform.repeated_ledgers VALUES ('us-2', '2026-01-01', 'us-1', 3, 3, '{}')")
         )
 
     assert _error(other, JANUARY).code == "LedgerBookedTwiceError"

@@ -70,15 +70,15 @@ def test_a_name_that_is_spelled_nearly_right_is_suggested() -> None:
 
 
 def test_a_listed_account_comes_before_a_retired_one(database: Database) -> None:
-    old = ("S1.US", Account(1, "Shop", "US", "USD", "America/New_York", "US", "S1"))
-    gone = ("S2.US", Account(2, "Gone", "US", "USD", "America/New_York", "US", "S2"))
-    new = ("S3.US", Account(3, "Shop", "US", "USD", "America/New_York", "US", "S3"))
+    old = ("us-1", Account(1, "Shop", "US", "USD", "America/New_York", "US", "S1"))
+    gone = ("us-2", Account(2, "Gone", "US", "USD", "America/New_York", "US", "S2"))
+    new = ("us-3", Account(3, "Shop", "US", "USD", "America/New_York", "US", "S3"))
     connect_accounts(database, [old, gone])
     save_accounts(database, "default", [new])
 
-    named = [account_named(database, name).key for name in ("shop", "S1.US", "gone")]
+    named = [account_named(database, name).key for name in ("shop", "us-1", "gone")]
 
-    assert named == ["S3.US", "S1.US", "S2.US"]
-    assert [each.key for each in accounts_named(database, ["Shop"])] == ["S3.US"]
-    with pytest.raises(UnknownAccountError, match=r"there is no account 'gone'; the accounts are: S3\.US"):
+    assert named == ["us-3", "us-1", "us-2"]
+    assert [each.key for each in accounts_named(database, ["Shop"])] == ["us-3"]
+    with pytest.raises(UnknownAccountError, match=r"there is no account 'gone'; the accounts are: us-3"):
         accounts_named(database, ["gone"])

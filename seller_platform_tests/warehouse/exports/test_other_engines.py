@@ -17,7 +17,7 @@ from seller_platform_tests.support.engines import ENGINES, read_by_engines
 from seller_platform_tests.support.receipts import mark_loaded
 
 ORDERS = dataset_named("orders")
-KEYS, ROWS = ("A.EU", "B.EU", "C.EU"), 20
+KEYS, ROWS = ("eu-1", "eu-2", "eu-3"), 20
 YEAR = Window(date(2026, 1, 1), date(2027, 1, 1))
 PARTITIONS: list[Partition] = [(key, month) for key in KEYS for month in YEAR.months()]
 COLUMNS = ["account", "month", "local_day", "order_total", "sku"]

@@ -18,7 +18,7 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")
-ACCOUNT = "SELLER.market"
+ACCOUNT = "us-7"
 ROWS_A_DAY = 50
 CHANGED_AT_AGE = {1: 10, 2: 5, 3: 2, 4: 1}
 """The law: how many rows of a day change when it is so many days old."""
@@ -104,7 +104,7 @@ def test_of_many_accounts_those_computed_the_longest_ago_are_computed_anew(datab
     today = datetime.now(UTC).date()
     for ago in (2, 1, 0):
         _refresh(database, today - timedelta(days=ago), 5)
-    accounts = [ACCOUNT, *(f"OTHER{number}.market" for number in range(70))]
+    accounts = [ACCOUNT, *(f"us-{1000 + number}" for number in range(70))]
 
     computed: list[Counter[datetime]] = []
     for _ in range(3):

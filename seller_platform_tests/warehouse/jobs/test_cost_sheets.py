@@ -15,12 +15,12 @@ from seller_platform.warehouse.jobs.cost_sheets import COLUMNS, ProductCosts, re
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNTS = {
-    "S1.US": Account(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1"),
-    "S1.DE": Account(2, "Twin", "DE", "EUR", "Europe/Berlin", "DE", "S1"),
-    "S1.XX": Account(3, "Twin", "XX", None, "", "XX", "S1"),
+    "us-1": Account(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1"),
+    "de-2": Account(2, "Twin", "DE", "EUR", "Europe/Berlin", "DE", "S1"),
+    "xx-1": Account(3, "Twin", "XX", None, "", "XX", "S1"),
 }
 HEADER = "account,sku,from_date,to_date,cost_element,amount,currency"
-LINE = "S1.US,A,2026-01-01,2026-01-31,Freight,1.50,USD"
+LINE = "us-1,A,2026-01-01,2026-01-31,Freight,1.50,USD"
 
 
 def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -> ProductCosts:
@@ -41,22 +41,22 @@ def test_the_lines_of_a_sku_are_its_periods_and_their_elements(database: Databas
     read = _read(
         database,
         tmp_path,
-        "S1.US,A,2026-02-01,2026-02-28,Freight,0.1234567891,USD",
+        "us-1,A,2026-02-01,2026-02-28,Freight,0.1234567891,USD",
         LINE,
-        "S1.US,A,2026-01-01,2026-01-31,Packaging,2,USD",
-        "S1.DE,A,2026-01-01,2026-01-01,Freight,0,EUR",
+        "us-1,A,2026-01-01,2026-01-31,Packaging,2,USD",
+        "de-2,A,2026-01-01,2026-01-01,Freight,0,EUR",
     )
 
     january, february = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 2, 1), date(2026, 2, 28))
     assert read == {
-        ("S1.US", "A"): (
+        ("us-1", "A"): (
             CostPeriod(
                 *january,
                 (CostElement("Freight", Decimal("1.50"), "USD"), CostElement("Packaging", Decimal("2.00"), "USD")),
             ),
             CostPeriod(*february, (CostElement("Freight", Decimal("0.1234567891"), "USD"),)),
         ),
-        ("S1.DE", "A"): (
+        ("de-2", "A"): (
             CostPeriod(date(2026, 1, 1), date(2026, 1, 1), (CostElement("Freight", Decimal("0.00"), "EUR"),)),
         ),
     }
@@ -64,12 +64,12 @@ def test_the_lines_of_a_sku_are_its_periods_and_their_elements(database: Databas
 
 def test_optional_columns_may_stand_in_any_order_and_texts_hold_anything(database: Database, tmp_path: Path) -> None:
     header = f"\ufeffnotes,provider,{HEADER},units,total_amount,conversion_rate"
-    line = '"a, ""b""\nc",Möller & Søn 椿,S1.US," Ä/1% ",2026-01-01,2026-01-31,Freight,,USD,3,100.00,1.1'
+    line = '"a, ""b""\nc",Möller & Søn 椿,us-1," Ä/1% ",2026-01-01,2026-01-31,Freight,,USD,3,100.00,1.1'
 
     read = _read(database, tmp_path, line, header=header)
 
     ((product, (period,)),) = read.items()
-    assert product == ("S1.US", " Ä/1% ")
+    assert product == ("us-1", " Ä/1% ")
     assert period.cost_elements == (
         CostElement(
             "Freight",
@@ -87,10 +87,10 @@ def test_optional_columns_may_stand_in_any_order_and_texts_hold_anything(databas
 
 def test_a_converted_amount_is_in_the_currency_of_the_account(database: Database, tmp_path: Path) -> None:
     header = f"{HEADER},total_amount,conversion_rate"
-    lines = ["S1.US,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.1", "S1.DE,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.0"]
+    lines = ["us-1,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.1", "de-2,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.0"]
 
     read = _read(database, tmp_path, *lines, header=header)
-    unknown = _problems(database, tmp_path, lines[0].replace("S1.US", "S1.XX"), header=header)
+    unknown = _problems(database, tmp_path, lines[0].replace("us-1", "xx-1"), header=header)
 
     elements = [period.cost_elements[0] for (period,) in read.values()]
     assert [(each.amount, each.currency, each.total_currency) for each in elements] == [
@@ -102,22 +102,22 @@ def test_a_converted_amount_is_in_the_currency_of_the_account(database: Database
     ]
 
 
-@pytest.mark.parametrize("line", ["S1.US,A,,,,,,yes", "S1.US,A,,,,,,", "S1.US,A,,,,,,TRUE"])
+@pytest.mark.parametrize("line", ["us-1,A,,,,,,yes", "us-1,A,,,,,,", "us-1,A,,,,,,TRUE"])
 def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
     database: Database, tmp_path: Path, line: str
 ) -> None:
-    assert _read(database, tmp_path, line, header=f"{HEADER},remove") == {("S1.US", "A"): ()}
+    assert _read(database, tmp_path, line, header=f"{HEADER},remove") == {("us-1", "A"): ()}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         (
-            "S1.US",
-            "S1.FR",
-            "account: there is no account 'S1.FR' (did you mean 'S1.XX' or 'S1.US' or 'S1.DE'?); the accounts are: S1",
+            "us-1",
+            "fr-1",
+            "account: there is no account 'fr-1'; the accounts are: de-2, us-1, xx-1",
         ),
-        ("S1.US", "twin", "account: several accounts are named 'twin': S1.DE (Twin), S1.XX (Twin)"),
+        ("us-1", "twin", "account: several accounts are named 'twin': de-2 (Twin), xx-1 (Twin)"),
         (",A,", ",,", "sku: '' is not a SKU"),
         ("2026-01-01", "2026-1-1", "from_date: '2026-1-1' is not a day, written as 2026-03-31"),
         ("2026-01-31", "2026-02-29", "to_date: '2026-02-29' is not a day, written as 2026-03-31"),
@@ -144,7 +144,7 @@ def test_a_problem_is_reported_by_line_column_and_value(
     (short,) = _problems(database, tmp_path, LINE.removesuffix(",USD"))
 
     assert problem.startswith(f"line 2, column {message}")
-    assert short.startswith("line 2: 'S1.US,A,2026-01-01,2026-01-31,Freight,1.50' has 6 cells")
+    assert short.startswith("line 2: 'us-1,A,2026-01-01,2026-01-31,Freight,1.50' has 6 cells")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_problem_is_reported_by_line_column_and_value(
 def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, cells: str, message: str) -> None:
     header = "account,sku,from_date,to_date,cost_element,currency,amount,total_amount,units,conversion_rate,remove"
 
-    problems = _problems(database, tmp_path, f"S1.US,A,2026-01-01,2026-01-31,Freight,USD,{cells}", header=header)
+    problems = _problems(database, tmp_path, f"us-1,A,2026-01-01,2026-01-31,Freight,USD,{cells}", header=header)
 
     assert problems[0].startswith(f"line 2, {message}"), problems
 
@@ -173,11 +173,11 @@ def test_duplicates_and_overlaps_are_reported_by_their_lines(database: Database,
         tmp_path,
         LINE,
         "",
-        "S1.US,A,2026-01-01,2026-01-31,Freight,9,USD",
-        "S1.US,B,2026-01-01,2026-12-31,Freight,1,USD",
-        "S1.US,B,2027-01-01,2027-12-31,Freight,1,USD",
-        "S1.US,B,2026-12-31,2027-01-01,Freight,1,USD",
-        "S1.DE,B,2026-12-31,2027-01-01,Freight,1,EUR",
+        "us-1,A,2026-01-01,2026-01-31,Freight,9,USD",
+        "us-1,B,2026-01-01,2026-12-31,Freight,1,USD",
+        "us-1,B,2027-01-01,2027-12-31,Freight,1,USD",
+        "us-1,B,2026-12-31,2027-01-01,Freight,1,USD",
+        "de-2,B,2026-12-31,2027-01-01,Freight,1,EUR",
     )
 
     assert problems == [
@@ -188,13 +188,13 @@ def test_duplicates_and_overlaps_are_reported_by_their_lines(database: Database,
 
 
 def test_a_sku_that_is_removed_and_has_costs_is_contradictory(database: Database, tmp_path: Path) -> None:
-    (problem,) = _problems(database, tmp_path, LINE, "S1.US,A,,,,,")
+    (problem,) = _problems(database, tmp_path, LINE, "us-1,A,,,,,")
 
     assert problem == "line 3: the SKU is to have no costs, but it has some in line 2"
 
 
 def test_at_most_twenty_problems_are_listed(database: Database, tmp_path: Path) -> None:
-    problems = _problems(database, tmp_path, *["S1.US,A,x,2026-02-28,Freight,1,USD"] * 100)
+    problems = _problems(database, tmp_path, *["us-1,A,x,2026-02-28,Freight,1,USD"] * 100)
 
     assert len(problems) == 21
     assert problems[-1] == "and perhaps more"
@@ -222,10 +222,10 @@ def test_a_header_that_cannot_be_used_is_reported(
     [
         (b"", "column account is missing"),
         (HEADER.encode(), "it has no lines"),
-        (HEADER.encode() + b"\nS1.US,\xe4,", "line 2 is not UTF-8"),
-        (HEADER.encode() + b'\nS1.US,"A"x,', "line 2: it is not CSV"),
+        (HEADER.encode() + b"\nus-1,\xe4,", "line 2 is not UTF-8"),
+        (HEADER.encode() + b'\nus-1,"A"x,', "line 2: it is not CSV"),
         (
-            HEADER.encode() + b"\nS1.US,A\0,2026-01-01,2026-01-31,Freight,1,USD",
+            HEADER.encode() + b"\nus-1,A\0,2026-01-01,2026-01-31,Freight,1,USD",
             "line 2, column sku: 'A\\x00' is not a SKU",
         ),
     ],
@@ -259,8 +259,8 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
         "CREATE SCHEMA purchasing",
         "CREATE TABLE purchasing.costs "
         "(account text, sku text, first date, price numeric, currency char(3), gone bool)",
-        "INSERT INTO purchasing.costs VALUES ('S1.US', 'A', '2026-01-01', 1.500, 'USD', false), "
-        "('S1.US', 'B', NULL, NULL, NULL, true)",
+        "INSERT INTO purchasing.costs VALUES ('us-1', 'A', '2026-01-01', 1.500, 'USD', false), "
+        "('us-1', 'B', NULL, NULL, NULL, true)",
         "CREATE VIEW purchasing.wanted AS SELECT account, sku, first AS from_date, first + 30 AS to_date, "
         "CASE WHEN NOT gone THEN 'Freight' END AS cost_element, price AS amount, currency, gone AS remove "
         "FROM purchasing.costs",
@@ -269,7 +269,7 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
     read = read_costs(database, "purchasing.wanted", ACCOUNTS)
 
     freight = CostElement("Freight", Decimal("1.50"), "USD")
-    assert read == {("S1.US", "A"): (CostPeriod(date(2026, 1, 1), date(2026, 1, 31), (freight,)),), ("S1.US", "B"): ()}
+    assert read == {("us-1", "A"): (CostPeriod(date(2026, 1, 1), date(2026, 1, 31), (freight,)),), ("us-1", "B"): ()}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_problem_in_a_table_is_reported_by_row_and_column(
     _table(
         database,
         f"CREATE TABLE public.costs ({listed})",
-        f"INSERT INTO public.costs VALUES ('S1.US', 'A', '2026-01-01', '2026-01-31', 'Freight', 'USD', {value})",
+        f"INSERT INTO public.costs VALUES ('us-1', 'A', '2026-01-01', '2026-01-31', 'Freight', 'USD', {value})",
     )
 
     with pytest.raises(CostSheetError) as caught:

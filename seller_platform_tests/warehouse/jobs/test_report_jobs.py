@@ -35,7 +35,7 @@ def shop(database: Database) -> Database:
     return database
 
 
-def opened(database: Database, value: str = "A", account: str = "S1.DE", after: timedelta = MINUTE) -> ReportJob | None:
+def opened(database: Database, value: str = "A", account: str = "de-1", after: timedelta = MINUTE) -> ReportJob | None:
     return open_job(
         database,
         account,
@@ -66,7 +66,7 @@ def test_one_job_of_a_report_is_open_at_a_time(shop: Database, state: JobState) 
     job = must_open(shop)
     assert move_job(shop, job, replace(job, state=state))
 
-    second, other, elsewhere = opened(shop), opened(shop, "B"), opened(shop, account="S2.DE")
+    second, other, elsewhere = opened(shop), opened(shop, "B"), opened(shop, account="de-2")
 
     assert (second is None) == (state in OPEN)
     assert other is not None
@@ -128,6 +128,6 @@ def test_runs_are_requested_for_ready_reports_and_unreported_failures(shop: Data
     assert not move_job(shop, failed, replace(failed, told_at=NOON))
 
     assert before == ["ready", "failed", "given_up"]
-    assert [job.value for job in ready_jobs(shop, "S1.DE")] == ["ready"]
-    assert [job.value for job in untold_jobs(shop, "S1.DE")] == ["given_up"]
-    assert ready_jobs(shop, "S2.DE") == untold_jobs(shop, "S2.DE") == ()
+    assert [job.value for job in ready_jobs(shop, "de-1")] == ["ready"]
+    assert [job.value for job in untold_jobs(shop, "de-1")] == ["given_up"]
+    assert ready_jobs(shop, "de-2") == untold_jobs(shop, "de-2") == ()

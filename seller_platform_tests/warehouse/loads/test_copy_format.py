@@ -149,7 +149,7 @@ def _order(number: int, name: str) -> Row:
 
 
 def _load(database: Database, rows: Sequence[Row], extras: Mapping[int, str] | None = None) -> Receipt:
-    with open_load(database, Slice(ORDERS, "SELLER.market", MARCH)) as load:
+    with open_load(database, Slice(ORDERS, "us-7", MARCH)) as load:
         load.spool.write(rows, tags=("platform",), extras=extras or {}, page=1)
         return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
 

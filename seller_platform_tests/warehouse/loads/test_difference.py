@@ -72,7 +72,7 @@ def test_stored_rows_have_their_hashes_or_are_compared_by_value(database: Databa
         connection.execute(
             text(
                 "INSERT INTO seller.transactions (row_hash, local_day, account, load_id, page) "
-                f"SELECT row_hash, '2026-03-01', 'S1.DE', 1, 1 FROM {hashes}"
+                f"SELECT row_hash, '2026-03-01', 'de-2', 1, 1 FROM {hashes}"
             )
         )
         with driver_of(connection).cursor() as cursor:

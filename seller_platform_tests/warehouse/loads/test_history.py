@@ -22,7 +22,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 TRANSACTIONS = dataset_named("transactions")
-ACCOUNT = "SELLER.market"
+ACCOUNT = "us-7"
 MARCH = Window.month_of(date(2026, 3, 1))
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 4))
 

@@ -22,7 +22,7 @@ from seller_platform_tests.support.receipts import latest_receipts
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
 DAILY, SALES = dataset_named("daily_product_sales"), dataset_named("sales_by_date")
-ACCOUNT, OTHER = "SELLER.market", "SELLER.US"
+ACCOUNT, OTHER = "us-7", "us-8"
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 11))
 SETTLED = frozenset(DAYS.each_day())
 NOON = datetime(2026, 3, 20, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
-ACCOUNT, DAY = "S1.DE", date(2026, 3, 1)
+ACCOUNT, DAY = "de-2", date(2026, 3, 1)
 # The keys of reports are numbers of our own, and accounts without a number are refused.
 KEYED = [
     each

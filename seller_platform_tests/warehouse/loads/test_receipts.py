@@ -16,7 +16,7 @@ MARCH = Window.month_of(date(2026, 3, 1))
 
 
 def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: Database) -> None:
-    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH)
+    mark_loaded(database, TRANSACTIONS, "jp-1", MARCH)
 
     with (
         unreported_loads(database, [TRANSACTIONS], None, limit=10) as lent,
@@ -28,12 +28,12 @@ def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: D
 
 
 def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database: Database) -> None:
-    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH)
+    mark_loaded(database, TRANSACTIONS, "jp-1", MARCH)
     february, april = (Window.month_of(date(2026, month, 1)) for month in (2, 4))
 
-    asked = [(TRANSACTIONS, "S.JP"), (TRANSACTIONS, "S.KR"), (TRANSACTIONS, "S.IN"), (BY_PRODUCT, "S.JP")]
+    asked = [(TRANSACTIONS, "jp-1"), (TRANSACTIONS, "S.KR"), (TRANSACTIONS, "S.IN"), (BY_PRODUCT, "jp-1")]
     assert [was_loaded(database, *each) for each in asked] == [True, False, False, False]
-    assert [was_loaded(database, TRANSACTIONS, "S.JP", each) for each in (february, MARCH, april)] == [
+    assert [was_loaded(database, TRANSACTIONS, "jp-1", each) for each in (february, MARCH, april)] == [
         False,
         True,
         False,
@@ -43,25 +43,25 @@ def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database
 def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
     for dataset in (BY_PRODUCT, TRANSACTIONS, ORDERS):
-        for account in ("S.JP", "S.KR"):
+        for account in ("jp-1", "S.KR"):
             mark_loaded(database, dataset, account, MARCH, february)
 
     newest = newest_receipts(database, BY_PRODUCT)
 
     expected = (BY_PRODUCT.name, february)
     assert {account: (each.dataset, each.window) for account, each in newest.items()} == {
-        "S.JP": expected,
+        "jp-1": expected,
         "S.KR": expected,
     }
 
 
 def test_holds_of_other_lists_and_accounts_leave_the_days_read(database: Database) -> None:
     april = Window.month_of(date(2026, 4, 1))
-    mark_loaded(database, ORDERS, "S.JP", april)
-    for dataset, account in ((DAILY, "S.JP"), (TRANSACTIONS, "S.JP"), (ORDERS, "S.IN"), (ORDERS, "S.KR")):
+    mark_loaded(database, ORDERS, "jp-1", april)
+    for dataset, account in ((DAILY, "jp-1"), (TRANSACTIONS, "jp-1"), (ORDERS, "S.IN"), (ORDERS, "S.KR")):
         store_receipt(database, dataset, account, april, verdict="held", changed=False)
-    store_receipt(database, ORDERS, "S.JP", Window.day(april.start), verdict="held", changed=False)
+    store_receipt(database, ORDERS, "jp-1", Window.day(april.start), verdict="held", changed=False)
 
-    read = days_read(database, ORDERS, "S.JP", april, ZONE, now=datetime.now(UTC))
+    read = days_read(database, ORDERS, "jp-1", april, ZONE, now=datetime.now(UTC))
 
     assert set(read) == {*april.each_day()} - {april.start}

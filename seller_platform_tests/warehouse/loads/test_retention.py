@@ -21,7 +21,7 @@ NOW = date(2026, 11, 1)
 
 def _load(database: Database, dataset: Dataset, window: Window, at: date, *values: object) -> int:
     moment = datetime(at.year, at.month, at.day, 12, tzinfo=UTC)
-    with time_machine.travel(moment, tick=False), open_load(database, Slice(dataset, "S1.US", window)) as load:
+    with time_machine.travel(moment, tick=False), open_load(database, Slice(dataset, "us-1", window)) as load:
         load.spool.write([(*values, *[None] * (len(dataset.columns) - len(values)), str(window.start))], page=1)
         receipt = load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=moment)
     end_in_the_past(database, receipt.id)
@@ -75,7 +75,7 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
     confirmed = _load(database, TRANSACTIONS, march, date(2026, 4, 3), "2026-03-01T00:00:00Z", "Fee")
     newest = _load(database, TRANSACTIONS, march, date(2026, 4, 4), "2026-03-01T00:00:00Z", "Fee")
     at = datetime(2026, 4, 5, tzinfo=UTC)
-    held = store_receipt(database, TRANSACTIONS, "S1.US", march, at=at, verdict="held", changed=False)
+    held = store_receipt(database, TRANSACTIONS, "us-1", march, at=at, verdict="held", changed=False)
     before = latest_receipts(database)
 
     pruned = _prune(database)
@@ -102,7 +102,7 @@ def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Da
 
 
 def test_the_receipt_that_a_report_names_stays_though_it_changed_nothing(database: Database) -> None:
-    connect(database, "S1.US")
+    connect(database, "us-1")
     day = Window.day(NOW - timedelta(9))
     wrote, named, _, last = (
         _load(database, TRANSACTIONS, day, day.start, f"{day.start}T00:00:00Z", "Order") for _ in range(4)
@@ -112,7 +112,7 @@ def test_the_receipt_that_a_report_names_stays_though_it_changed_nothing(databas
         """
         INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
                                           attempted_at, polls, next_poll_at, runs, load_id)
-        SELECT 'S1.US', 'day', value, 'json', 'loaded', now(), interval '1 day', 1, now(), 0, now(), 0, load
+        SELECT 'us-1', 'day', value, 'json', 'loaded', now(), interval '1 day', 1, now(), 0, now(), 0, load
         FROM (VALUES ('a', %s::bigint), ('b', null)) AS jobs (value, load)
         """,
         named,
@@ -170,7 +170,7 @@ def test_tables_are_analyzed_one_after_the_other(database: Database) -> None:
 
 
 def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(database: Database) -> None:
-    connect(database, "S1.US")
+    connect(database, "us-1")
     # Of the second partition only the first build exists; all partitions that differ in one value were built later.
     execute(
         database,
@@ -178,9 +178,9 @@ def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(databas
         INSERT INTO platform.mart_builds
             (mart, account, window_start, rows, digest, parameters, loads, started_at, finished_at)
         SELECT mart, account, month, number, '', '{}', '{}', at, at
-        FROM (VALUES (1, 'b', 'S1.US', null), (2, 'b', 'S1.US', date '2026-03-01'), (3, 'b', 'S1.US', '2026-02-01'),
-                     (4, 'b', 'S1.US', '2026-04-01'), (5, 'b', 'S0.US', '2026-03-01'), (6, 'b', 'S2.US', '2026-03-01'),
-                     (7, 'a', 'S1.US', '2026-03-01'), (8, 'c', 'S1.US', '2026-03-01'))
+        FROM (VALUES (1, 'b', 'us-1', null), (2, 'b', 'us-1', date '2026-03-01'), (3, 'b', 'us-1', '2026-02-01'),
+                     (4, 'b', 'us-1', '2026-04-01'), (5, 'b', 'us-0', '2026-03-01'), (6, 'b', 'us-2', '2026-03-01'),
+                     (7, 'a', 'us-1', '2026-03-01'), (8, 'c', 'us-1', '2026-03-01'))
                  AS partitions (position, mart, account, month),
              (VALUES (1, date '2026-06-01'), (2, '2026-10-02'), (3, '2026-10-30')) AS builds (number, at)
         WHERE position <> 2 OR number = 1
@@ -192,7 +192,7 @@ def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(databas
         """
         INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
                                           attempted_at, polls, next_poll_at, runs, told_at)
-        SELECT 'S1.US', 'day', state || told_at || at, 'json', state, at, interval '1 day', 1, at, 0, at, 0,
+        SELECT 'us-1', 'day', state || told_at || at, 'json', state, at, interval '1 day', 1, at, 0, at, 0,
                nullif(told_at, '')::timestamptz
         FROM (VALUES ('pending', ''), ('loaded', ''), ('failed', ''), ('given_up', ''), ('failed', '2026-06-02'))
                  AS jobs (state, told_at),
@@ -224,7 +224,7 @@ def test_counts_of_requests_and_comparisons_that_are_old_are_deleted(database: D
         database,
         """
         INSERT INTO platform.comparisons (stratum, dataset, account, window_start, window_end, requests, started_at)
-        SELECT 'settled', 'orders', 'S1.US', day, day, 1, day
+        SELECT 'settled', 'orders', 'us-1', day, day, 1, day
         FROM unnest('{2026-10-01, 2026-10-02, 2026-10-03}'::date[]) AS day
         """,
     )
@@ -242,10 +242,10 @@ def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> No
         database,
         """
         INSERT INTO service.unsummed_loads (account, dataset, load_id, months)
-        VALUES ('S1.US', 'orders', 1, '[2026-02-01, 2026-03-01)'), ('S1.US', 'orders', 2, '[2026-03-01, 2026-04-01)'),
-               ('S1.US', 'orders', 3, '[2026-03-01, 2026-05-01)'), ('S1.US', 'orders', 4, '[2026-04-01, 2026-05-01)'),
-               ('S1.US', 'inventory', 9, '[2026-01-01, 2027-01-01)'), ('S1.US', 'stock', 9, '[2026-01-01, 2027-01-01)'),
-               ('S0.US', 'orders', 9, '[2026-01-01, 2027-01-01)'), ('S2.US', 'orders', 9, '[2026-01-01, 2027-01-01)')
+        VALUES ('us-1', 'orders', 1, '[2026-02-01, 2026-03-01)'), ('us-1', 'orders', 2, '[2026-03-01, 2026-04-01)'),
+               ('us-1', 'orders', 3, '[2026-03-01, 2026-05-01)'), ('us-1', 'orders', 4, '[2026-04-01, 2026-05-01)'),
+               ('us-1', 'inventory', 9, '[2026-01-01, 2027-01-01)'), ('us-1', 'stock', 9, '[2026-01-01, 2027-01-01)'),
+               ('us-0', 'orders', 9, '[2026-01-01, 2027-01-01)'), ('us-2', 'orders', 9, '[2026-01-01, 2027-01-01)')
         """,
     )
 
@@ -253,9 +253,9 @@ def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> No
 
     marks = stored(database, "SELECT account, dataset, load_id FROM service.unsummed_loads ORDER BY 1, 2, 3")
     assert marks == [
-        ("S0.US", "orders", 9),
-        ("S1.US", "inventory", 9),
-        *(("S1.US", "orders", load) for load in (1, 3, 4)),
-        ("S1.US", "stock", 9),
-        ("S2.US", "orders", 9),
+        ("us-0", "orders", 9),
+        ("us-1", "inventory", 9),
+        *(("us-1", "orders", load) for load in (1, 3, 4)),
+        ("us-1", "stock", 9),
+        ("us-2", "orders", 9),
     ]

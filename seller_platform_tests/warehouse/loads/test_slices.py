@@ -21,7 +21,7 @@ from seller_platform_tests.support.waiting import wait_for
 
 ORDERS, REPORT_ROWS = dataset_named("orders"), dataset_named("report_rows")
 MARCH = Window.month_of(date(2026, 3, 1))
-ACCOUNT = "SELLER.market"
+ACCOUNT = "us-7"
 
 
 def _order(number: int, *, total: str = "10.00", name: str = "Cup", day: date = MARCH.start) -> Row:

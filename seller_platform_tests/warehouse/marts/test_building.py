@@ -107,7 +107,7 @@ def test_a_build_that_fails_leaves_the_partition_as_it_was(shop: Shop) -> None:
     with pytest.raises(
         WarehouseError,
         check=lambda error: error.code == "MartBuildError",
-        match=r"of S1\.US, 2026-03-01\.\.2026-03-31 was not built: .*\(23514\)",
+        match=r"of us-1, 2026-03-01\.\.2026-03-31 was not built: .*\(23514\)",
     ) as error:
         shop.build(PROFIT)
 

@@ -124,7 +124,7 @@ def filled(postgres: EmbeddedServer) -> Iterator[tuple[str, Contents]]:
     name = "is_filled"
     with Database(postgres.database(name)) as database:
         database.migrate(partitions=2)
-        for account in ("A.DE", "A.FR", "B.US"):
+        for account in ("de-1", "fr-1", "us-2"):
             for month in (Window.month_of(date(2026, 1, 1)), Window.month_of(date(2026, 2, 1))):
                 rows = [
                     (f"305-{number}-{account}", f"{day}T12:00:00Z", "Shipped", "19.90", "EUR", 1, "S", "B0", None, day)

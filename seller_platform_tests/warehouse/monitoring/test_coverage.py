@@ -25,7 +25,7 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
     database: Database, dataset: Dataset, window: Window, rows: int, verdict: CountVerdict, at: datetime
 ) -> None:
     values = [None if column.nullable else f"{column.name}" for column in dataset.columns]
-    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, "S.JP", window)) as load:
+    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, "jp-1", window)) as load:
         load.spool.write([(*values, window.start)] * rows, page=1)
         receipt = load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
     end_in_the_past(database, receipt.id)
@@ -49,15 +49,15 @@ def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -
 
 
 def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Database) -> None:
-    _list_accounts(database, "S.JP")
+    _list_accounts(database, "jp-1")
     _load(database, TRANSACTIONS, MARCH, 1, CountVerdict.MATCH, NOON)
     for month, message in ((FEBRUARY, "away\0"), (Window.month_of(date(2026, 1, 1)), "away"), (MARCH, "broken")):
-        keep_refusal(database, TRANSACTIONS, "S.JP", month, CheckFailedError(message), run_id="r1")
+        keep_refusal(database, TRANSACTIONS, "jp-1", month, CheckFailedError(message), run_id="r1")
 
     lines = {each.dataset: each for each in coverage(database, since=SINCE)}
     refused = lines["transactions"]
     for month in (FEBRUARY, Window.month_of(date(2026, 1, 1)), MARCH):
-        forget_refusal(database, TRANSACTIONS, "S.JP", month)
+        forget_refusal(database, TRANSACTIONS, "jp-1", month)
     loaded = {each.dataset: each for each in coverage(database, since=SINCE)}["transactions"]
 
     assert (refused.state, refused.rows) == ("refused", 1)
@@ -67,13 +67,13 @@ def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Dat
 
 
 def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database) -> None:
-    _list_accounts(database, "S.JP")
-    _list_accounts(database, "T.JP")
+    _list_accounts(database, "jp-1")
+    _list_accounts(database, "jp-9")
     _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
     for dataset in (STOCK, TRANSACTIONS):
-        keep_refusal(database, dataset, "S.JP", None, CheckFailedError("gone"), run_id=None)
+        keep_refusal(database, dataset, "jp-1", None, CheckFailedError("gone"), run_id=None)
 
-    retired = [each for each in coverage(database, since=SINCE) if each.account == "S.JP"]
+    retired = [each for each in coverage(database, since=SINCE) if each.account == "jp-1"]
 
     assert [(each.dataset, each.state) for each in retired] == [("warehouse_stock", "loaded")]
 
@@ -81,7 +81,7 @@ def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database)
 def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -> None:
     statements: list[str] = []
     event.listen(database.engine, "before_cursor_execute", lambda *called: statements.append(called[2]))
-    _list_accounts(database, *(f"S{number}.JP" for number in range(100)))
+    _list_accounts(database, *(f"jp-{number}" for number in range(100)))
     with database.begin() as connection:
         connection.execute(
             text(

@@ -15,7 +15,7 @@ from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
 
-ACCOUNT, THIS_MONTH = "S1.US", Window.month_of(utc_now().date())
+ACCOUNT, THIS_MONTH = "us-1", Window.month_of(utc_now().date())
 FAILED = ListChangedError("A list", attempts=3, last="more rows")
 SPENT = RequestsUsedUpError("default", per_day=1, renews_at=utc_now())
 

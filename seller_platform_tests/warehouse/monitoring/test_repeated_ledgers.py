@@ -42,7 +42,7 @@ def test_equal_fees_and_short_order_numbers_are_no_overlap(database: Database) -
 def seller(database: Database) -> Seller:
     """A seller of whose first account half of the entries are in the second one, too."""
     rng = random.Random(7)
-    made = replace(random_seller(1, rng, least=60), zones=dict.fromkeys(("S1.DE", "S1.FR"), "Europe/Berlin"))
+    made = replace(random_seller(1, rng, least=60), zones=dict.fromkeys(("de-1", "fr-1"), "Europe/Berlin"))
     ledgers = {account: made.ledgers[account] for account in made.zones}
     made, *_ = planted(replace(made, ledgers=ledgers, month=made.month), 0.5, rng)
     store(database, [made])
@@ -55,7 +55,7 @@ def test_what_both_have_is_counted_by_row_and_by_amount(database: Database, sell
     own, other = ([each for each in ledger if each.order] for ledger in seller.ledgers.values())
     common = [each for each in own if each in other]
     (first, second) = repeated_ledgers(database)
-    assert (first.account, first.other, first.month) == ("S1.DE", "S1.FR", seller.month.start)
+    assert (first.account, first.other, first.month) == ("de-1", "fr-1", seller.month.start)
     assert (first.rows, first.compared, second.compared) == (len(common), len(own), len(other))
     assert first.amounts == second.amounts == {"EUR": Decimal(sum(each.cents for each in common)) / 100}
 
@@ -76,13 +76,13 @@ def test_a_sample_that_finds_an_overlap_is_followed_by_all_entries(database: Dat
 def test_the_next_comparison_replaces_what_it_compares(database: Database, seller: Seller) -> None:
     compare_ledgers(database)
     with database.begin() as connection:
-        connection.execute(text("DELETE FROM seller.transactions WHERE account = 'S1.FR'"))
+        connection.execute(text("DELETE FROM seller.transactions WHERE account = 'fr-1'"))
 
-    compare_ledgers(database, [("S2.DE", MARCH)])
-    before = [each for each in repeated_ledgers(database) if each.account == "S1.DE"]
-    compare_ledgers(database, [("S1.FR", seller.month)])
+    compare_ledgers(database, [("de-2", MARCH)])
+    before = [each for each in repeated_ledgers(database) if each.account == "de-1"]
+    compare_ledgers(database, [("fr-1", seller.month)])
 
-    assert [each.other for each in before] == ["S1.FR"]
+    assert [each.other for each in before] == ["fr-1"]
     assert repeated_ledgers(database) == []
 
 

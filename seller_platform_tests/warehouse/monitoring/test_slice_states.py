@@ -27,7 +27,7 @@ SINCE = date(2026, 2, 10)
 FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
 DATED = [dataset for dataset in REFRESHED if dataset.is_dated and not dataset.is_computed]
 ORDERS = dataset_named("orders")
-KEYS = ("A.DE", "B.DE")
+KEYS = ("de-1", "de-2")
 
 
 @pytest.fixture(autouse=True)
@@ -45,47 +45,47 @@ def _states(database: Database) -> tuple[Mapping[str, list[str]], int]:
 def test_the_days_that_a_refresh_should_have_brought_make_a_month_whole(database: Database) -> None:
     for dataset in DATED:
         windows = (FEBRUARY.since(SINCE), MARCH, APRIL.until(date(2026, 4, 9)))
-        mark_loaded(database, dataset, "A.DE", *windows)
-        mark_loaded(database, dataset, "B.DE", MARCH.until(date(2026, 3, 9)), MARCH.since(date(2026, 3, 9)))
-    keep_refusal(database, ORDERS, "B.DE", MARCH, CheckFailedError("it was away"), run_id=None)
+        mark_loaded(database, dataset, "de-1", *windows)
+        mark_loaded(database, dataset, "de-2", MARCH.until(date(2026, 3, 9)), MARCH.since(date(2026, 3, 9)))
+    keep_refusal(database, ORDERS, "de-2", MARCH, CheckFailedError("it was away"), run_id=None)
 
     states, missing = _states(database)
 
-    assert states["A.DE"] == [SliceState.LOADED] * 3
-    assert states["B.DE"] == [SliceState.MISSING, SliceState.FAILED, SliceState.MISSING]
+    assert states["de-1"] == [SliceState.LOADED] * 3
+    assert states["de-2"] == [SliceState.MISSING, SliceState.FAILED, SliceState.MISSING]
     assert missing == 2 * len(DATED)
 
 
 def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Database) -> None:
     for dataset in DATED:
-        mark_loaded(database, dataset, "A.DE", FEBRUARY, MARCH, APRIL)
-        mark_loaded(database, dataset, "B.DE", FEBRUARY, MARCH, APRIL)
+        mark_loaded(database, dataset, "de-1", FEBRUARY, MARCH, APRIL)
+        mark_loaded(database, dataset, "de-2", FEBRUARY, MARCH, APRIL)
     with database.begin() as connection:
         connection.execute(
-            text("DELETE FROM platform.loads WHERE account = 'A.DE' AND dataset = 'orders' AND window_start = :day"),
+            text("DELETE FROM platform.loads WHERE account = 'de-1' AND dataset = 'orders' AND window_start = :day"),
             {"day": MARCH.start},
         )
         connection.execute(
-            text("UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'B.DE' AND window_start = :day"),
+            text("UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'de-2' AND window_start = :day"),
             {"day": FEBRUARY.start},
         )
         connection.execute(text("DELETE FROM platform.slices"))
         fill_slices(driver_of(connection))
-    mark_loaded(database, ORDERS, "B.DE", FEBRUARY)
+    mark_loaded(database, ORDERS, "de-2", FEBRUARY)
 
     states, missing = _states(database)
 
-    assert states["A.DE"] == [SliceState.LOADED, SliceState.INCOMPLETE, SliceState.LOADED]
-    assert states["B.DE"] == [SliceState.INCOMPLETE, SliceState.LOADED, SliceState.LOADED]
+    assert states["de-1"] == [SliceState.LOADED, SliceState.INCOMPLETE, SliceState.LOADED]
+    assert states["de-2"] == [SliceState.INCOMPLETE, SliceState.LOADED, SliceState.LOADED]
     assert missing == len(DATED)
 
 
 def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> None:
     keep_history_start(database, MARCH.start)
-    mark_loaded(database, ORDERS, "A.DE", MARCH, APRIL)
+    mark_loaded(database, ORDERS, "de-1", MARCH, APRIL)
     stock = dataset_named("inventory")
-    mark_loaded(database, stock, "A.DE", Window.day(NOON.date()))
-    keep_refusal(database, ORDERS, "A.DE", APRIL, CheckFailedError("it was away"), run_id=None)
+    mark_loaded(database, stock, "de-1", Window.day(NOON.date()))
+    keep_refusal(database, ORDERS, "de-1", APRIL, CheckFailedError("it was away"), run_id=None)
     with database.begin() as connection:
         connection.execute(
             text("UPDATE platform.loads SET verdict = 'mismatch', announced = 7 WHERE window_start = :day"),
@@ -96,7 +96,7 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
 
     with database.begin() as connection:
         found = connection.execute(
-            text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'A.DE'")
+            text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'de-1'")
         ).all()
 
     assert {
@@ -104,7 +104,7 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
             "orders",
             MARCH.start,
             "mismatched",
-            "orders of A.DE, 2026-03-01..2026-03-31: the list announced 7 rows, and 0 were read.",
+            "orders of de-1, 2026-03-01..2026-03-31: the list announced 7 rows, and 0 were read.",
         ),
         ("orders", APRIL.start, "failed", "it was away"),
         ("inventory", None, "late", "It was not read for more than 26 hours."),
@@ -114,26 +114,26 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
 
 def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Database) -> None:
     by_date = dataset_named("sales_by_date")
-    keep_refusal(database, by_date, "A.DE", MARCH, NotOfferedError("sales_by_date", "/sales/by-date", 404), run_id=None)
+    keep_refusal(database, by_date, "de-1", MARCH, NotOfferedError("sales_by_date", "/sales/by-date", 404), run_id=None)
 
     def kinds() -> set[str]:
         with database.begin() as connection:
             found = connection.execute(
-                text("SELECT kind FROM platform.problems WHERE dataset = 'sales_by_date' AND account = 'A.DE'")
+                text("SELECT kind FROM platform.problems WHERE dataset = 'sales_by_date' AND account = 'de-1'")
             )
             return set(found.scalars())
 
     assert kinds() == set()
     assert slice_problems(database, [by_date]) == {}
 
-    mark_loaded(database, by_date, "B.DE", MARCH)
+    mark_loaded(database, by_date, "de-2", MARCH)
     assert "failed" in kinds()
-    assert slice_problems(database, [by_date])["sales_by_date", "A.DE"][MARCH.start].kind == "failed"
+    assert slice_problems(database, [by_date])["sales_by_date", "de-1"][MARCH.start].kind == "failed"
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
     def load(window: Window, totals: Mapping[str, tuple[str, str]], at: datetime) -> None:
-        with time_machine.travel(at, tick=False), open_load(database, Slice(ORDERS, "A.DE", window)) as opened:
+        with time_machine.travel(at, tick=False), open_load(database, Slice(ORDERS, "de-1", window)) as opened:
             rows = [
                 (name, f"{day}T10:00:00Z", "Shipped", Decimal(total), "EUR", 1, "SKU", "A", "Cup", day)
                 for name, (day, total) in totals.items()
@@ -149,7 +149,7 @@ def test_only_days_that_had_been_read_when_they_were_over_are_restated(database:
     activity = activity_since(database, NOON - timedelta(days=1))
 
     (restated,) = activity.restatements
-    assert (restated.dataset, restated.account) == ("orders", "A.DE")
+    assert (restated.dataset, restated.account) == ("orders", "de-1")
     assert (restated.first_day, restated.last_day) == (date(2026, 4, 1), date(2026, 4, 1))
     assert (restated.rows_came, restated.rows_went) == (1, 1)
     assert (restated.amount, restated.amount_name) == (Decimal("-2.50"), "order_total EUR")

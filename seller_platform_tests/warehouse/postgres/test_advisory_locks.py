@@ -6,7 +6,7 @@ from sqlalchemy import text
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 
-NAME = "orders|S1.US|2026-03"
+NAME = "orders|us-1|2026-03"
 
 
 def is_taken(database: Database, key: str) -> bool:

@@ -34,7 +34,7 @@ from seller_platform_tests.support.watchdog import folder_of_the_run
 pytestmark = pytest.mark.slow
 
 DAILY, PROFIT = dataset_named("daily_product_sales"), mart_named("account_profit_daily")
-ACCOUNT, MARCH = "S1.US", Window.month_of(date(2026, 3, 1))
+ACCOUNT, MARCH = "us-1", Window.month_of(date(2026, 3, 1))
 PASSWORD = "canary of a password"
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 
@@ -46,7 +46,7 @@ def filled(database: Database) -> Database:
         connection.execute(
             text(
                 "INSERT INTO seller.transactions (posted_date, description, amount, local_day, account, load_id, page) "
-                "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'S1.US', 1, 1 FROM generate_series(1, 500) n"
+                "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'us-1', 1, 1 FROM generate_series(1, 500) n"
             )
         )
     return database

@@ -22,7 +22,7 @@ from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 
-BERLIN, ADELAIDE = "S1.EU", "S2.AU"
+BERLIN, ADELAIDE = "at-1", "au-2"
 ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))
 ORDER_ROWS, STOCK_ROWS, LEDGER_ROWS = map(relation_of, (ORDERS, STOCK, LEDGER))
 MARCH, APRIL, MAY = (Window.month_of(date(2026, month, 1)) for month in (3, 4, 5))
@@ -164,5 +164,5 @@ def test_parts_that_a_relation_has_not_are_refused(database: Database) -> None:
         read_arrow(database, relation_of(dataset_named("accounts")), [Selection(BERLIN)])
     with pytest.raises(RequestError, match=r"marts\.inventory_health is of an account as a whole"):
         read_arrow(database, relation_of(mart_named("inventory_health")), [Selection(BERLIN, MARCH)])
-    with pytest.raises(RequestError, match=r"either for the newest snapshot of S1\.EU or for days"):
+    with pytest.raises(RequestError, match=r"either for the newest snapshot of at-1 or for days"):
         read_arrow(database, STOCK_ROWS, [Selection(BERLIN, MARCH), Selection(BERLIN)])

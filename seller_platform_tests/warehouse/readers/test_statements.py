@@ -28,7 +28,7 @@ from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
-SECRET, LOCK, PASSWORD = "canary-7f3a", "orders|S1.US|2026-03", "correct horse battery"
+SECRET, LOCK, PASSWORD = "canary-7f3a", "orders|us-1|2026-03", "correct horse battery"
 SECONDS = 0.4
 _SECRETS = f"""
 INSERT INTO platform.connections (name, base_url, auth_url, client_id, client_secret)

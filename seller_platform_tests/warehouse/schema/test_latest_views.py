@@ -13,7 +13,7 @@ from seller_platform.warehouse.schema.latest_views import create_latest_views, l
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 STOCK = dataset_named("warehouse_stock")
-BERLIN, ADELAIDE = "S1.EU", "S2.AU"
+BERLIN, ADELAIDE = "at-1", "au-2"
 SNAPSHOTS = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
 
 

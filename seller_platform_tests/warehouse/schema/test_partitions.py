@@ -35,7 +35,7 @@ from seller_platform_tests.support.stored_rows import store_slice
 
 pytestmark = pytest.mark.slow
 
-ACCOUNT, NAME = "S1.US", "one_partition"
+ACCOUNT, NAME = "us-1", "one_partition"
 FEBRUARY = Window.month_of(date(2026, 2, 1))
 OWNED = [dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION]
 _OTHERS = """

@@ -45,7 +45,7 @@ _BY_TYPE = {
 }
 _ACCOUNTS = """
 INSERT INTO platform.accounts (key, connection, id, title, timezone)
-SELECT CASE number WHEN 1 THEN 'A1B2.US' ELSE 'A' || number || '.US' END, 'default', number, 'Shop', 'UTC'
+SELECT CASE number WHEN 1 THEN 'us-1042' ELSE 'A' || number || '.US' END, 'default', number, 'Shop', 'UTC'
 FROM generate_series(1, %s) AS number
 """
 _LOADS = """

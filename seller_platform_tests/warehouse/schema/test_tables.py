@@ -33,17 +33,17 @@ def _load(database: Database, account: str, first: date, last: date) -> int:
 
 
 def test_receipts_of_a_window_are_those_that_share_a_day_with_it(database: Database) -> None:
-    march = _load(database, "S1.US", date(2026, 3, 1), date(2026, 3, 31))
-    over_both = _load(database, "S1.US", date(2026, 3, 31), date(2026, 4, 1))
-    last_day = _load(database, "S1.US", date(2026, 4, 30), date(2026, 4, 30))
-    may = _load(database, "S1.US", date(2026, 5, 1), date(2026, 5, 1))
-    _load(database, "S2.US", date(2026, 4, 1), date(2026, 4, 30))
+    march = _load(database, "us-1", date(2026, 3, 1), date(2026, 3, 31))
+    over_both = _load(database, "us-1", date(2026, 3, 31), date(2026, 4, 1))
+    last_day = _load(database, "us-1", date(2026, 4, 30), date(2026, 4, 30))
+    may = _load(database, "us-1", date(2026, 5, 1), date(2026, 5, 1))
+    _load(database, "us-2", date(2026, 4, 1), date(2026, 4, 30))
 
     with database.begin() as connection:
         of_april = (
-            connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "S1.US", APRIL))).scalars().all()
+            connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "us-1", APRIL))).scalars().all()
         )
-        of_account = connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "S1.US"))).scalars().all()
+        of_account = connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "us-1"))).scalars().all()
 
     assert sorted(of_april) == [over_both, last_day]
     assert sorted(of_account) == [march, over_both, last_day, may]

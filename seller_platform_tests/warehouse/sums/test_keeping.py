@@ -20,7 +20,7 @@ FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
 
 
 def _store(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> None:
-    with open_load(database, Slice(dataset, "S1.US", window)) as load:
+    with open_load(database, Slice(dataset, "us-1", window)) as load:
         load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
         load.store(FACTS, started_at=datetime(2026, 4, 1, tzinfo=UTC))
 
@@ -43,19 +43,19 @@ def test_loads_of_neighbouring_slices_wait_for_no_lock(database: Database, datas
     _store(database, DAILY, FEBRUARY, [_sale(FEBRUARY.last_day)])
 
     with database.begin() as first, database.begin() as second:
-        keep_sums(first, DAILY, "S1.US", MARCH, load_id=0)
+        keep_sums(first, DAILY, "us-1", MARCH, load_id=0)
         second.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
-        keep_sums(second, dataset, "S1.US", window, load_id=0)
+        keep_sums(second, dataset, "us-1", window, load_id=0)
 
     assert _marks(database) == []
 
 
 def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> None:
     with database.begin() as summing:
-        lock(summing, lock_name("S1.US"))
+        lock(summing, lock_name("us-1"))
         _store(database, DAILY, MARCH, [_sale(MARCH.start)])
         with database.begin() as loading:
-            keep_sums(loading, DAILY, "S1.US", Window(FEBRUARY.start, MARCH.end), load_id=2)
+            keep_sums(loading, DAILY, "us-1", Window(FEBRUARY.start, MARCH.end), load_id=2)
 
     with database.begin() as connection:
         stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
@@ -76,7 +76,7 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
         current = connection.exec_driver_sql("SELECT account, dataset FROM service.summaries").tuples().all()
         counts = connection.exec_driver_sql("SELECT part, is_merged, rows FROM service.daily_counts").tuples().all()
     assert sorted(counts, key=str) == [("platform", False, 2), (None, True, 2)]
-    assert current == [("S1.US", DAILY.name)]
+    assert current == [("us-1", DAILY.name)]
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
 
 
@@ -86,9 +86,9 @@ def test_sums_of_chosen_accounts_are_written_anew(database: Database) -> None:
     with database.begin() as connection:
         sums = "SELECT account, sku, amount, units FROM service.product_days"
         kept = connection.exec_driver_sql(sums).tuples().all()
-        forget_sums(connection, ["S1.US"])
+        forget_sums(connection, ["us-1"])
         connection.exec_driver_sql("DELETE FROM service.product_days")
-        write_sums(connection, ["S1.US"])
+        write_sums(connection, ["us-1"])
         again = connection.exec_driver_sql(sums).tuples().all()
     assert len(kept) == 1
     assert again == kept
