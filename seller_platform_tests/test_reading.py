@@ -125,7 +125,7 @@ def test_of_several_currencies_the_currency_is_first_and_a_warning_is_kept(store
     assert {each.attrs["sample"] for each in (one, profit)} == {str(Sample({}))}
     assert given[0].filename == __file__
     assert table.column_names == list(several.columns)
-    assert table["currency"].to_pylist() == several["currency"].tolist() == ["USD", "USD", "EUR", "EUR", "USD"]
+    assert table["currency"].to_pylist() == several["currency"].tolist() == ["EUR", "EUR", "USD", "USD", "USD"]
 
 
 @contextmanager
@@ -155,9 +155,9 @@ def test_months_are_a_range_or_all_that_are_stored(stored: Stored) -> None:
 def test_every_account_includes_the_stored_months_of_retired_ones(stored: Stored) -> None:
     months = stored.read("orders", month="2026-02:2026-03")
 
-    assert list(months["account"]) == [US, US, DE, DE, OLD]
-    assert list(stored.read("orders")["account"]) == [US, US, DE, DE, OLD]
-    assert list(stored.read("orders", account="all")["account"]) == [US, US, DE, DE, OLD]
+    assert list(months["account"]) == [DE, DE, US, US, OLD]
+    assert list(stored.read("orders")["account"]) == [DE, DE, US, US, OLD]
+    assert list(stored.read("orders", account="all")["account"]) == [DE, DE, US, US, OLD]
 
 
 def test_an_arrow_table_has_decimals_of_fixed_scale(stored: Stored) -> None:

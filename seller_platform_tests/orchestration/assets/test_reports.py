@@ -199,7 +199,7 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
 
 def test_a_config_that_cannot_be_followed_requests_nothing(reports: Reports, upstream: ReportUpstream) -> None:
     configs: dict[str, dict[str, Any]] = {
-        "there is no account 'xx-9'; the accounts are: us-1, nz-2": {"accounts": ["xx-9"]},
+        "there is no account 'xx-9'; the accounts are: nz-2, us-1": {"accounts": ["xx-9"]},
         "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'": {"value": "yesterday"},
         "give_up_after_hours: input should be greater than 0, not -1": {"give_up_after_hours": -1},
     }
