@@ -103,8 +103,8 @@ def read(
 
     Args:
         name: The table, such as `orders`, `accounts` or `marts.account_profit_daily`.
-        account: The key or the title of an account, or a list of them. None or "all" stands for every account of which
-            the table was ever loaded.
+        account: The key, the title or `<seller_id>.<marketplace>` of an account, or a list of them. None or "all"
+            stands for every account of which the table was ever loaded.
         month: A month as "2026-10", or the first and the last one as "2026-01:2026-03". None or "all" stands for every
             month that is stored, and of a table that keeps snapshots for the newest snapshot.
         day: A single local day, as "2026-10-31" or a date; of a table that keeps snapshots, the day of the snapshot.

@@ -151,7 +151,7 @@ account_option = click.option(
     multiple=True,
     metavar="NAME",
     shell_complete=account_keys,
-    help="Only the account of this key or title; may be repeated.",
+    help="Only the account of this key, title, or seller and marketplace; may be repeated.",
 )
 dataset_option = click.option(
     "--dataset",

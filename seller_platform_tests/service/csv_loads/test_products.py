@@ -73,7 +73,7 @@ def test_a_product_is_replaced_as_a_whole(shop: Database, tmp_path: Path) -> Non
 
 def test_each_wrong_line_is_named_and_none_is_loaded(shop: Database, tmp_path: Path) -> None:
     wrong = {
-        "us-9,A,B-A,Name,,": "column account: 'us-9' is not the key of an account; they are: de-2, us-1",
+        "us-9,A,B-A,Name,,": "column account: 'us-9' is not the key of an account; they are: de-2, fr-3, gb-5, it-4,",
         "us-1, ,B-A,Name,,": "column sku: ' ' is not a SKU",
         "us-1,C,,Name,,": "column asin: '' is empty, and no stored row of SKU 'C' has one",
         "us-1,D,B-D,,,": "column product_name: '' is empty, and no stored row of SKU 'D' has one",

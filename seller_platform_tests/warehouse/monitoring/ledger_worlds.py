@@ -47,7 +47,7 @@ def random_seller(number: int, rng: random.Random, *, least: int = 0) -> Seller:
     Args:
         least: The fewest orders of a ledger.
     """
-    accounts = [f"S{number}.{market}" for market in ("DE", "FR", "IT", "ES", "UK")[: rng.randint(2, 5)]]
+    accounts = [f"{country}-{number}" for country in ("de", "fr", "it", "es", "uk")[: rng.randint(2, 5)]]
     zones = {account: rng.choice(_EUROPE) for account in accounts}
     seller = Seller(f"S{number}", rng.choice((MARCH, APRIL)), zones)
     fee, spelling, placeholder = rng.randint(100, 9_999), rng.choice(("long", "short", "counted")), rng.random() < 0.2

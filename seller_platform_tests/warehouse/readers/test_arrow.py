@@ -85,8 +85,8 @@ def test_many_parts_are_read_together_and_no_row_twice(database: Database) -> No
     )
     everything = _names(read_arrow(database, ORDER_ROWS, None))
 
-    assert apart == ["S1-2026-04-01", "S1-2026-04-30", "S2-2026-05-01"]
-    assert overlapping == ["S1-2026-03-31", "S1-2026-04-01", "S1-2026-04-30", "S1-2026-05-01"]
+    assert apart == ["at-2026-04-01", "at-2026-04-30", "au-2026-05-01"]
+    assert overlapping == ["at-2026-03-31", "at-2026-04-01", "at-2026-04-30", "at-2026-05-01"]
     assert len(everything) == 8
     assert _read(database) == []
 
