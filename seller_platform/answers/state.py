@@ -158,7 +158,7 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
     """List what is wrong with the stored rows now, with the next step of each."""
     accounts = [each.key for each in asker.chosen_accounts(arguments.accounts)]
     now = asker.clock()
-    found = problems(asker.database, expected=REFRESHED, accounts=accounts, now=now, of=accounts)
+    found = problems(asker.database, expected=REFRESHED, accounts=accounts, of=accounts)
     rows = tuple(replace(each, message=hidden(each.kind, each.message)) for each in found)
     return ToolAnswer(
         rows=rows,

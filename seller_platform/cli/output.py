@@ -168,6 +168,15 @@ class JsonOption(click.Option):
         self.documents = documents
 
 
+fail_on_option = click.option(
+    "--fail-on",
+    default="error",
+    show_default=True,
+    type=click.Choice(["error", "warning", "never"]),
+    help="Which problems that nobody has acknowledged end the command with an exit code.",
+)
+
+
 def json_option(
     *documents: Any,
     help: str = "Print one JSON document instead.",

@@ -16,11 +16,12 @@ from seller_platform.cli.installation import (
     report_loads,
 )
 from seller_platform.cli.load_plan import PlanDocument, show_plan
-from seller_platform.cli.output import Document, Outcome, Output, json_option, with_title
+from seller_platform.cli.output import Document, Outcome, Output, fail_on_option, json_option, with_title
 from seller_platform.cli.terminal.months import Month
+from seller_platform.commands import runnable
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.loads import CONTRADICTION, CountVerdict
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
@@ -45,6 +46,7 @@ from seller_platform.warehouse.loads.history_start import (
     months_of_history,
 )
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, exit_code_of, failing, problems
 from seller_platform.warehouse.monitoring.sampling import sample
 
 if TYPE_CHECKING:
@@ -198,6 +200,7 @@ class SyncScope:
 @click.option(
     "--sample", "only_sample", is_flag=True, help="Only compare stored months that are drawn at random, value by value."
 )
+@fail_on_option
 @json_option(SyncDocument, PlanDocument)
 def sync(
     *,
@@ -208,6 +211,7 @@ def sync(
     full: bool,
     only_plan: bool,
     only_sample: bool,
+    fail_on: str,
     output: Output,
 ) -> None:
     """Load the API's lists and costs into PostgreSQL.
@@ -220,6 +224,8 @@ def sync(
 
     --sample is for installations without Dagster, whose schedule sample_hourly does the same: each hour it spends a
     share of the requests, a hundredth of a day's at most, and loads what differs. `status` says what follows from it.
+
+    It ends with the same exit code as `status`, also for what other runs left: see `seller-platform status --help`.
     """
     if only_sample and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
         raise click.UsageError("--sample draws the months to compare; leave out the other options")
@@ -236,7 +242,8 @@ def sync(
         synced = run_sample(installation, output) if only_sample else run_sync(installation, selection, output)
         report_loads(installation)
         said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else []
-    report(output, synced, problem_of(synced), said=said)
+        remaining = remaining_problems(installation, fail_on)
+    report(output, synced, problem_of(synced, remaining), said=said)
 
 
 def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
@@ -429,31 +436,30 @@ def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSl
     )
 
 
-def problem_of(synced: Synced) -> SellerPlatformError | None:
-    """Return an error if slices failed, row counts differ or keys are missing; else None."""
+def problem_of(synced: Synced, remaining: Sequence[Problem] = ()) -> SellerPlatformError | None:
+    """Return an error if slices failed or something else is wrong; else None.
+
+    Args:
+        remaining: The problems of the warehouse that let the command fail.
+    """
+    code = exit_code_of(remaining)
     if synced.failures:
-        return SlicesFailedError(synced.failures, synced.exit_code, any_loaded=bool(synced.receipts))
-    problems = []
-    if wrong := [
-        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.rows, 'row')}, "
-        + str((each.notes or {}).get(CONTRADICTION, f"{each.announced} announced"))
-        for each in synced.receipts
-        if each.verdict is CountVerdict.MISMATCH
-    ]:
-        problems.append(
-            f"row counts do not match what the lists announced: {'; '.join(wrong)}. Read those months again with "
-            "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
-        )
-    if unnamed := [
-        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.notes['null_keys']['rows'], 'row')}"
-        for each in synced.receipts
-        if each.notes and "null_keys" in each.notes
-    ]:
-        problems.append(
-            f"rows have no value in their key: {'; '.join(unnamed)}. They are stored, and the check keys_are_present "
-            "names the first; report it to the upstream"
-        )
-    return CheckFailedError(". ".join(problems)) if problems else None
+        return SlicesFailedError(synced.failures, code or synced.exit_code, any_loaded=bool(synced.receipts))
+    if not remaining:
+        return None
+    sentences = [runnable(f"{each.dataset}: {each.message} {each.next_step or ''}".strip()) for each in remaining]
+    more = f" And {count_of(len(sentences) - 3, 'other problem')}." if len(sentences) > 3 else ""
+    error = CheckFailedError(f"{' '.join(sentences[:3])}{more}", step="`seller-platform status` lists all problems.")
+    error.exit_code = code
+    return error
+
+
+def remaining_problems(installation: Installation, fail_on: str) -> Sequence[Problem]:
+    """Return the problems that let a command fail, and forget acknowledgements of those that have ended."""
+    database = installation.database
+    end_acknowledgements(database)
+    read = [each.key for each in accounts(database) if each.account.problem is None]
+    return failing(problems(database, expected=REFRESHED, accounts=read), fail_on)
 
 
 def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:

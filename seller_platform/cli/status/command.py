@@ -3,6 +3,7 @@
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,18 +12,17 @@ from typing import Literal
 import click
 import msgspec
 
-from seller_platform.cli.inspection.held import HeldReading, held_reading
 from seller_platform.cli.installation import Installation, open_stored_installation
-from seller_platform.cli.output import Document, Moment, MonthText, Output, json_option
+from seller_platform.cli.output import Document, Moment, MonthText, Output, fail_on_option, json_option
 from seller_platform.cli.status.by_dataset import CoveredDataset, coverage_rows, show_coverage
 from seller_platform.cli.status.overview import Overview, overview
 from seller_platform.cli.status.screen import Size, screen
 from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import coverage
+from seller_platform.warehouse.monitoring.problems import Problem, exit_code_of, failing
 from seller_platform.warehouse.monitoring.sampling import Stratum
 from seller_platform.warehouse.monitoring.slice_states import SliceState
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
@@ -50,37 +50,6 @@ class ConnectionGrant(Document, frozen=True):
     issued_at: Moment
     expires_at: Moment
     dies_at: Moment = msgspec.field(name="ends_at")
-
-
-class LateDataset(Document, frozen=True):
-    """A dataset of an account that was not read in time.
-
-    Attributes:
-        read_at: Null where it was never read.
-        age_hours: Hours since then, or else since the account was discovered.
-    """
-
-    dataset: str
-    account: str
-    read_at: Moment | None
-    age_hours: float
-
-
-class RepeatedMonth(Document, frozen=True):
-    """Entries of an account's month that another account of the seller has, too.
-
-    Attributes:
-        rows: How many entries both have.
-        percent: Their part of the account's entries.
-        amounts: Their sums by currency.
-    """
-
-    account: str
-    other: str
-    month: MonthText
-    rows: int
-    percent: float
-    amounts: dict[str, Decimal]
 
 
 class RestatedDays(Document, frozen=True):
@@ -116,26 +85,23 @@ class StatusDocument(Document, frozen=True):
     """What is stored, and what needs attention.
 
     Attributes:
+        problems: What is wrong, what matters most first, as in the view `platform.problems`.
         months: The worst state of any dataset, by account and month.
         requests_per_day: How many requests each connection may send; null for any number.
         requests_today: How many each connection has sent; null where they are not limited, and not counted.
-        postponed: How many slices wait for the requests of another day.
         sample: What random comparisons with the upstream say of all slices, in one sentence.
         differing_at_most: The share of slices, by their rows, that differ at most with 95 % confidence: of those that
             are settled, and of those that may still change. Without those of which none was compared.
     """
 
     history_start: date
+    problems: list[Problem]
     coverage: list[CoveredDataset]
     grants: list[ConnectionGrant]
     months: dict[str, dict[MonthText, SliceState]]
-    late: list[LateDataset]
-    held: list[HeldReading]
-    repeated: list[RepeatedMonth]
     restated: list[RestatedDays]
     requests_per_day: int | None
     requests_today: dict[str, int] | None
-    postponed: int
     since_yesterday: RecentLoads
     sample: str
     differing_at_most: dict[Stratum, float]
@@ -152,13 +118,15 @@ class StatusDocument(Document, frozen=True):
     type=click.FloatRange(min=1),
     help="With --watch: how long to wait before the screen is shown again.",
 )
+@fail_on_option
 @json_option(StatusDocument)
-def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, output: Output) -> None:
+def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fail_on: str, output: Output) -> None:
     """Show on one screen what is stored of each account and month, and what needs attention.
 
-    The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it is what
-    was refused, failed, is held, late, missing, repeated in the ledger of another account or was restated since
-    yesterday, each with the command for it. A day is restated if it had been read after it was over.
+    The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it are the
+    problems, errors first, each with the command for it, and what was restated since yesterday: days that had been read
+    after they were over. It ends with 3 if a grant is refused, with 4 if the upstream is away, and with 5 for any other
+    error; what is acknowledged is shown, and counts no more.
     """
     if watch and (output.as_json or by_dataset):
         raise click.UsageError("--watch shows the screen; leave out --json and --datasets")
@@ -169,13 +137,15 @@ def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, ou
                     _show(installation, output, shows_all=shows_all, clears=is_terminal(sys.stdout))
                     time.sleep(seconds)
         elif output.as_json or by_dataset:
-            _show_datasets(installation, output)
+            found = _show_datasets(installation, output)
         else:
-            _show(installation, output, shows_all=shows_all)
+            found = _show(installation, output, shows_all=shows_all)
+    if not watch:
+        sys.exit(exit_code_of(failing(found, fail_on)))
 
 
-def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> None:
-    """Print the screen.
+def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> Sequence[Problem]:
+    """Print the screen, and return the problems.
 
     Args:
         clears: Whether to remove what the terminal shows.
@@ -195,10 +165,11 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
         lines = screen(state, size, data) if state.grants else []
     text = "\n".join(lines)
     output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
+    return state.problems if state.grants else ()
 
 
-def _show_datasets(installation: Installation, output: Output) -> None:
-    """Print the grants, and the table of every dataset and account."""
+def _show_datasets(installation: Installation, output: Output) -> Sequence[Problem]:
+    """Print the grants, and the table of every dataset and account; return the problems."""
     database, now = installation.database, datetime.now(UTC)
     since = _since(installation)
     with output.progress("Counting the stored rows"):
@@ -206,13 +177,14 @@ def _show_datasets(installation: Installation, output: Output) -> None:
         rows = coverage_rows(database, covered, now)
         per_day = installation.settings.requests_per_day
         state = overview(database, since=since, now=now, requests_per_day=per_day)
-    document = _document(database, state, rows)
+    document = _document(state, rows)
     output.document(document)
     if not state.grants:
         output.say(_first_step(installation))
-        return
+        return ()
     output.table("Grants", document.grants, _GRANTS)
     show_coverage(output, covered, rows, state.titles)
+    return state.problems
 
 
 def _first_step(installation: Installation) -> str:
@@ -223,45 +195,24 @@ def _since(installation: Installation) -> date:
     return history_start_in(installation.database, installation.settings)
 
 
-def _document(database: Database, state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:
+def _document(state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:
     """Return what the screen shows, and what is stored of every dataset and account."""
     months = [f"{month.start:%Y-%m}" for month in state.states.months]
     sent = state.requests_today
     return StatusDocument(
         history_start=state.since,
+        problems=[*state.problems],
         coverage=coverage,
         grants=msgspec.convert(state.grants, list[ConnectionGrant], from_attributes=True),
         months={
             account.key: dict(zip(months, state.states.months_of(account.key), strict=True))
             for account in state.accounts
         },
-        late=[
-            LateDataset(
-                dataset=each.dataset,
-                account=each.account,
-                read_at=each.read_at,
-                age_hours=round(each.age_hours(state.now), 1),
-            )
-            for each in (*state.late, *state.unread)
-        ],
-        held=[held_reading(database, receipt) for receipt in state.held],
-        repeated=[
-            RepeatedMonth(
-                account=each.account,
-                other=each.other,
-                month=f"{each.month:%Y-%m}",
-                rows=each.rows,
-                percent=round(float(100 * each.share), 1),
-                amounts=dict(each.amounts),
-            )
-            for each in state.repeated
-        ],
         restated=msgspec.convert(state.activity.restatements, list[RestatedDays], from_attributes=True),
         requests_per_day=state.requests_per_day,
         requests_today=sent
         if sent is None
         else {each.connection: sent.get(each.connection, 0) for each in state.grants},
-        postponed=state.postponed,
         since_yesterday=msgspec.convert(state.activity, RecentLoads, from_attributes=True),
         sample=str(state.sample),
         differing_at_most=state.sample.bounds,

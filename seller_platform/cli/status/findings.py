@@ -1,20 +1,20 @@
-"""What needs attention, with the exact command for each, what matters most first."""
+"""What needs attention, with the exact command for each: the problems in their order, then what was restated."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seller_platform.cli.output import with_title
 from seller_platform.cli.status.overview import Overview
 from seller_platform.cli.terminal.colours import Colour
-from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.counts import count_of
-from seller_platform.errors import connect_command, first_few
-from seller_platform.warehouse.loads.slices import doubt_of
-from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger
+from seller_platform.errors import first_few
+from seller_platform.warehouse.monitoring.problems import Problem
 
-_SYNC = "seller-platform sync"
-_PROBLEMS = 'seller-platform query "TABLE platform.problems"'
-_REPEATED_LEDGERS = 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
+_COLOURS = {"error": Colour.BAD, "warning": Colour.DOUBTFUL, "note": Colour.FAINT}
+_LISTED = 'seller-platform query "SELECT * FROM platform.problems'
+_COMMAND = re.compile("`(seller-platform [^`]+)`")
+_READ_AGAIN = ("failed", "mismatched", "altered")
 
 
 @dataclass(frozen=True)
@@ -24,154 +24,65 @@ class Notice:
     Attributes:
         word: What it is, in one word.
         command: What to run; without backticks.
+        is_error: Whether it is always shown.
     """
 
     word: str
     colour: Colour
     text: str
     command: str
+    is_error: bool = False
 
 
-def findings(overview: Overview) -> list[Sequence[Notice]]:
-    """Return the findings in groups of one kind; groups without a finding are left out."""
-    kinds = (
-        _grants,
-        _failed,
-        _held,
-        _mismatched,
-        _moved,
-        _unread,
-        _late,
-        _missing,
-        _postponed,
-        _repeated,
-        _restated,
-        _ending,
-        _others,
-    )
-    return [group for kind in kinds if (group := list(kind(overview)))]
+def findings(overview: Overview) -> list[Notice]:
+    """Return what needs attention: a finding for each problem, whose datasets are named together."""
+    groups: dict[tuple[object, ...], list[Problem]] = {}
+    for each in overview.problems:
+        groups.setdefault((each.kind, each.severity, each.message, each.acknowledged_by), []).append(each)
+    return [*(_notice(overview, group) for group in groups.values()), *_restated(overview)]
 
 
-def _grants(overview: Overview) -> Iterator[Notice]:
-    for grant in overview.grants:
-        if grant.refused is not None:
-            text = f"the grant of connection {grant.connection}: {grant.refused}"
-            yield Notice("refused", Colour.BAD, text, connect_command(grant.connection))
+def _notice(overview: Overview, group: Sequence[Problem]) -> Notice:
+    first = group[0]
+    key = first.accounts[0]
+    text = first.message.replace(key, with_title(key, overview.titles), 1) if first.owners == 1 else first.message
+    if first.dataset != "accounts" and not first.message.startswith(f"{first.dataset} of "):
+        owners = max(each.owners for each in group)
+        whose = with_title(key, overview.titles) if owners == 1 else count_of(owners, "account")
+        text = f"{first_few([each.dataset for each in group])} of {whose}{_months(first)}: {first.message}"
+    if first.amount is not None:
+        text += f" {first.amount:,f} {first.currency or ''}".rstrip()
+    if first.acknowledged_by is not None:
+        until = f" until {first.acknowledged_until}" if first.acknowledged_until else ""
+        text += f" (acknowledged by {first.acknowledged_by}{until})"
+    colour = Colour.FAINT if first.acknowledged_by else _COLOURS[first.severity]
+    is_error = first.severity == "error" and first.acknowledged_by is None
+    return Notice(first.kind, colour, text, _command_of(group), is_error)
 
 
-def _ending(overview: Overview) -> Iterator[Notice]:
-    for grant in overview.grants:
-        if grant.refused is None and overview.now >= grant.dies_at - WARN_BEFORE_DEATH:
-            text = f"the grant of connection {grant.connection} ends at {grant.dies_at:%Y-%m-%d %H:%M} UTC"
-            yield Notice("ends", Colour.DOUBTFUL, text, _SYNC)
+def _months(problem: Problem) -> str:
+    first, last = problem.first_month, problem.last_month
+    if first is None or last is None:
+        return ""
+    return f", {first:%Y-%m}" if first == last else f", {first:%Y-%m}..{last:%Y-%m}"
 
 
-def _failed(overview: Overview) -> Iterator[Notice]:
-    """Yield a finding for each dataset and message, with its months and accounts."""
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for (dataset, account), of_pair in overview.failed.items():
-        for refusal in of_pair:
-            groups.setdefault((dataset, refusal.message), []).append((account, refusal.month))
-    for (dataset, message), slices in sorted(groups.items(), key=lambda item: -len(item[1])):
-        named = sorted({account for account, _ in slices})
-        months = sorted({month for _, month in slices if month})
-        of_months = f", {months[0]}" if len(months) == 1 else f", {count_of(len(months), 'month')}" if months else ""
-        whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
-        command = _SYNC if dataset == "accounts" else f"{_SYNC} --dataset {dataset}"
-        if len(named) == 1 and dataset != "accounts":
-            command += f" --account {named[0]}"
-        if months:
-            command += f" --from {months[0]} --to {months[-1]}"
-        yield Notice("failed", Colour.BAD, f"{dataset} of {whose}{of_months}: {message}", command)
-
-
-def _held(overview: Overview) -> Iterator[Notice]:
-    for receipt in overview.held:
-        whose = with_title(receipt.account, overview.titles)
-        text = f"load {receipt.id}, {receipt.dataset} of {whose}, {receipt.window}: {doubt_of(receipt).reason}"
-        yield Notice("held", Colour.DOUBTFUL, text, f"seller-platform accept {receipt.id}")
-
-
-def _mismatched(overview: Overview) -> Iterator[Notice]:
-    for dataset, account, month in overview.states.mismatched:
-        whose = with_title(account, overview.titles)
-        command = f"{_SYNC} --dataset {dataset} --account {account} --from {month} --to {month}"
-        text = f"{dataset} of {whose}, {month}: the rows do not add up to the announced total"
-        yield Notice("mismatch", Colour.BAD, text, command)
-
-
-def _moved(overview: Overview) -> Iterator[Notice]:
-    for change in overview.moved:
-        whose = with_title(change.account, overview.titles)
-        text = f"{whose}: {change}; until it is read again, rows are missing or twice"
-        yield Notice("moved", Colour.BAD, text, change.command)
-
-
-def _unread(overview: Overview) -> Iterator[Notice]:
-    if overview.unread:
-        named = {each.account for each in overview.unread}
-        text = f"{count_of(len(overview.unread), 'dataset')} of {count_of(len(named), 'account')} were never loaded"
-        if len(overview.unread) == 1:
-            only = overview.unread[0]
-            text = f"{only.dataset} of {with_title(only.account, overview.titles)} was never loaded"
-        yield Notice("missing", Colour.BAD, text, _SYNC)
-
-
-def _late(overview: Overview) -> Iterator[Notice]:
-    if overview.late:
-        oldest = overview.late[0]
-        named = {each.account for each in overview.late}
-        text = (
-            f"{count_of(len(overview.late), 'dataset')} of {count_of(len(named), 'account')}; the oldest is "
-            f"{oldest.dataset} of {with_title(oldest.account, overview.titles)}, read "
-            f"{count_of(round(oldest.age_hours(overview.now)), 'hour')} ago"
-        )
-        yield Notice("late", Colour.DOUBTFUL, text, _SYNC)
-
-
-def _missing(overview: Overview) -> Iterator[Notice]:
-    missing = overview.states.missing
-    if missing and len(overview.unread) == 0:
-        named = [account.key for account in overview.accounts if overview.states.troubled_months(account.key)]
-        whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
-        text = f"{count_of(missing, 'month')} of datasets of {whose}: days were never loaded"
-        yield Notice("missing", Colour.DOUBTFUL, text, _SYNC)
-
-
-def _postponed(overview: Overview) -> Iterator[Notice]:
-    if overview.postponed:
-        slices = count_of(overview.postponed, "slice", "waits")
-        text = f"{slices} for the requests of another day (SELLER_API_REQUESTS_PER_DAY)"
-        yield Notice("postponed", Colour.DOUBTFUL, text, f"{_SYNC} --plan")
-
-
-def _repeated(overview: Overview) -> Iterator[Notice]:
-    """Yield a finding for each pair of accounts, about the month in which they have most in common."""
-    pairs: dict[frozenset[str], list[RepeatedLedger]] = {}
-    for each in overview.repeated:
-        pairs.setdefault(frozenset((each.account, each.other)), []).append(each)
-    for pair, of_pair in sorted(pairs.items(), key=lambda item: sorted(item[0])):
-        most = max(of_pair, key=lambda each: each.share)
-        first, second = (with_title(key, overview.titles) for key in sorted(pair))
-        months = len({each.month for each in of_pair})
-        amounts = ", ".join(f"{currency} {amount:,f}".strip() for currency, amount in sorted(most.amounts.items()))
-        text = (
-            f"transactions of {first} and {second}, {count_of(months, 'month')}: {100 * most.share:.0f} % of the rows "
-            f"of {most.account} in {most.month:%Y-%m} are in both, so sums count {amounts} twice; sum up "
-            "only one of the accounts"
-        )
-        yield Notice("repeated", Colour.DOUBTFUL, text, _REPEATED_LEDGERS)
-
-
-def _others(overview: Overview) -> Iterator[Notice]:
-    errors, warnings = (
-        sum(each.slices for each in overview.others if each.is_warning is is_warning) for is_warning in (False, True)
-    )
-    counts = [count_of(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
-    if counts:
-        names = list(dict.fromkeys(f"{each.dataset} {each.kind}" for each in overview.others))
-        colour = Colour.BAD if errors else Colour.DOUBTFUL
-        yield Notice("others", colour, f"{' and '.join(counts)}: {first_few(names)}", _PROBLEMS)
+def _command_of(group: Sequence[Problem]) -> str:
+    """Return what ends a problem, or else what lists its rows."""
+    first = group[0]
+    if first.kind in _READ_AGAIN and "." not in first.dataset:
+        command = "seller-platform sync"
+        if first.dataset != "accounts":
+            command += "".join(f" --dataset {each.dataset}" for each in group)
+            command += f" --account {first.accounts[0]}" if first.owners == 1 else ""
+        if first.first_month and first.last_month:
+            command += f" --from {first.first_month:%Y-%m} --to {first.last_month:%Y-%m}"
+        return command
+    if first.kind == "postponed":
+        return "seller-platform sync --plan"
+    if named := _COMMAND.search(f"{first.next_step or ''} {first.message}"):
+        return named[1]
+    return f"{_LISTED} WHERE kind = '{first.kind}'\""
 
 
 def _restated(overview: Overview) -> Iterator[Notice]:

@@ -21,7 +21,7 @@ from seller_platform.warehouse.monitoring.slice_states import SliceState
 _ANY_WIDTH = 10_000
 _MOST_MONTHS = 36
 _FEWEST_ACCOUNTS = 3
-_INDENT = 10
+_INDENT = 13
 _YEAR_WIDTH = 5  # with the space before the next one
 _MORE = "seller-platform status --all"
 # Letters for what a person must act on, so that the map can be read without colours.
@@ -52,11 +52,9 @@ def screen(overview: Overview, size: Size, data: Path | None = None) -> list[str
     """
     width = size.width or _ANY_WIDTH
     head = _head(overview, width, data)
-    groups = findings(overview)
     room = None if size.height is None else size.height - len(head) - 2
-    attention = list(_attention(groups, width, shows_all=room is None))
+    attention = _attention(findings(overview), width, None if room is None else room - _FEWEST_ACCOUNTS - 4)
     if room is not None:
-        attention = _shortened(groups, attention, width, room - _FEWEST_ACCOUNTS - 4)
         room -= len(attention) + 4  # the two heads of the map, the rest of the accounts, and the legend
     return [*head, *_map(overview, width, room), "", *attention]
 
@@ -116,31 +114,29 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
         yield left_out
 
 
-def _attention(groups: Sequence[Sequence[Notice]], width: int, *, shows_all: bool) -> Iterator[str]:
-    for group in groups:
-        for finding in group if shows_all else group[:1]:
-            yield from _lines(finding, width, more=0 if shows_all else len(group) - 1)
-    if not groups:
-        yield _painted("Everything is loaded, and nothing needs attention.", Colour.GOOD)
-
-
-def _shortened(groups: Sequence[Sequence[Notice]], lines: list[str], width: int, room: int) -> list[str]:
-    """Return the lines of the first groups that fit, and how many others there are."""
-    shown = len(groups)
-    while len(lines) > room and shown > 1:
-        shown -= 1
-        others = ", ".join(dict.fromkeys(group[0].word for group in groups[shown:]))
-        lines = list(_attention(groups[:shown], width, shows_all=False))
-        lines += wrapped(f"More ({others}): {runnable(f'`{_MORE}`')}", width)
+def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[str]:
+    """Return the lines of the notices that fit, of errors all, and how many others there are."""
+    if not notices:
+        return [_painted("Everything is loaded, and nothing needs attention.", Colour.GOOD)]
+    lines, left_out = list[str](), list[Notice]()
+    for notice in notices:
+        of_notice = [*_lines(notice, width)]
+        is_cut = room is not None and (left_out or len(lines) + len(of_notice) > room - (notice is not notices[-1]))
+        if is_cut and not notice.is_error:
+            left_out.append(notice)
+        else:
+            lines += of_notice
+    if left_out:
+        words = ", ".join(dict.fromkeys(notice.word for notice in left_out))
+        lines += wrapped(f"More ({words}): {runnable(f'`{_MORE}`')}", width)
     return lines
 
 
-def _lines(finding: Notice, width: int, *, more: int) -> Iterator[str]:
-    """Yield a finding: its word and text, and its command on a line of its own, to be copied."""
-    text = printable(finding.text) + (f" (and {more:,} more)" if more else "")
-    command = runnable_command(finding.command)
-    lines = wrapped(text, max(width - _INDENT, 1))
-    yield f"{_painted(f'{finding.word:<{_INDENT}}', finding.colour)}{lines[0]}"
+def _lines(notice: Notice, width: int) -> Iterator[str]:
+    """Yield a notice: its word and text, and its command on a line of its own, to be copied."""
+    command = runnable_command(notice.command)
+    lines = wrapped(printable(notice.text), max(width - _INDENT, 1))
+    yield f"{_painted(f'{notice.word:<{_INDENT}}', notice.colour)}{lines[0]}"
     yield from (f"{' ' * _INDENT}{line}" for line in lines[1:])
     indent = " " * _INDENT if len(command) + _INDENT <= width else ""
     yield f"{indent}{_painted(command, Colour.HEADING)}"

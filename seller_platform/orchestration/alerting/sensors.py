@@ -45,7 +45,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
 from seller_platform.warehouse.marts.due import waited_for
-from seller_platform.warehouse.monitoring.problems import Problem, problems
+from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -177,7 +177,8 @@ def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
     of = None
     if not placement.is_whole:
         of = {key for keys in keys_read(database, placement, DATASETS).values() for key in keys or ()}
-    rows = problems(database, expected=tick.expected, accounts=read, of=of, now=tick.now)
+    rows = to_report(problems(database, expected=tick.expected, accounts=read, of=of), tick.now)
+    end_acknowledgements(database)
     return [_failure_of(row, placement) for row in rows]
 
 
@@ -200,7 +201,7 @@ def _failure_of(problem: Problem, placement: Placement) -> Failure:
         count=problem.slices,
         since=problem.since,
         run_id=problem.run_id,
-        is_warning=problem.is_warning,
+        is_warning=problem.severity != "error",
         accounts=() if problem.dataset == ACCOUNTS.name else problem.accounts,
     )
 

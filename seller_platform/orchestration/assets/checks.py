@@ -245,7 +245,7 @@ def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | Non
                 each.since,
                 each.message,
                 each.next_step,
-                each.is_warning,
+                each.severity != "error",
                 each.stored,
                 each.announced,
             )

@@ -16,12 +16,12 @@ WHERE dataset = %(dataset)s AND (%(accounts)s::text[] IS NULL OR account = ANY (
 _DOUBTS = """
 SELECT doubt.account, coalesce(title, '') AS title, doubt.month, kind, doubt.error,
        coalesce(recounted_rows, slice.rows, 0) AS stored, announced, coalesce(since, read_at) AS since, doubt.message,
-       coalesce(next_step, 'Follow the reason, then materialize the partition.') AS next_step, is_warning
+       coalesce(next_step, 'Follow the reason, then materialize the partition.') AS next_step, severity
 FROM (
-    SELECT dataset, account, month, kind, error, since, load_id, message, next_step, false AS is_warning
+    SELECT dataset, account, month, kind, severity, error, since, load_id, message, next_step
     FROM platform.troubled_slices
     UNION ALL
-    SELECT dataset, account, month, kind, error, since, load_id, message, next_step, is_warning
+    SELECT dataset, account, month, kind, severity, error, since, load_id, message, next_step
     FROM platform.noted_slices
 ) AS doubt
 LEFT JOIN platform.slices AS slice ON slice.dataset = doubt.dataset AND slice.account = doubt.account
@@ -65,7 +65,7 @@ class DoubtfulSlice:
     since: datetime | None
     message: str
     next_step: str
-    is_warning: bool
+    severity: str
 
 
 @dataclass(frozen=True)

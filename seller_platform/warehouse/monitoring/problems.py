@@ -1,16 +1,18 @@
-"""What is wrong now, by dataset and reason: the view `platform.problems` without what needs no alert."""
+"""What is wrong now, by dataset and reason: the view `platform.problems`, and who knows what of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from sqlalchemy import text
 
+from seller_platform import errors
 from seller_platform.contract import Dataset
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.problems import READ_WITHIN_HOURS
 
 _ACCOUNTS_FAIL_FOR = timedelta(minutes=15)
+_FIRST_CODES = (errors.ReauthorizationRequiredError.exit_code, errors.UpstreamError.exit_code)
 
 
 @dataclass(frozen=True)
@@ -18,41 +20,61 @@ class Problem:
     """What is wrong with slices of a dataset for one reason.
 
     Attributes:
-        kind: As in `platform.problems`.
-        is_warning: Whether the rows are still useful.
+        kind: As in `platform.problems`, like `severity`, `error` and `message`.
         next_step: None where the message says it.
         slices: How many slices have it.
+        owners: How many accounts, or connections.
         accounts: The accounts of the first three slices; of the accounts themselves the connections.
         months: Their months; None of a list without days.
+        first_month: The earliest month of all slices.
         since: The earliest, where that is known.
         run_id: A run that shows it, if there is one.
+        rows: How many rows are concerned, where that is known.
+        amount: The money at stake, where that is known.
+        acknowledged_by: The login that acknowledged it; None where nobody did.
     """
 
     kind: str
-    is_warning: bool
+    severity: str
     dataset: str
     message: str
     next_step: str | None
+    error: str | None
     slices: int
+    owners: int
     accounts: Sequence[str]
     months: Sequence[date | None]
+    first_month: date | None
+    last_month: date | None
     since: datetime | None
     run_id: str | None
+    rows: int | None
+    amount: Decimal | None
+    currency: str | None
+    acknowledged_until: date | None
+    acknowledged_by: str | None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that finds it."""
+        if self.kind == "refused":
+            return errors.ReauthorizationRequiredError.exit_code
+        code = getattr(getattr(errors, self.error or "", None), "exit_code", None)
+        return code if code in _FIRST_CODES else errors.CheckFailedError.exit_code
 
 
-# A list of accounts is requested again within minutes without a run. What the planner leaves for later is no problem.
 _PROBLEMS = text("""
-    SELECT kind, is_warning, dataset, message, min(next_step), count(DISTINCT (account, month)),
-           (array_agg(account ORDER BY account, month))[1:3], (array_agg(month ORDER BY account, month))[1:3],
-           min(since), max(run_id)
+    SELECT kind, severity, dataset, message, min(next_step), min(error), count(DISTINCT (account, month)),
+           count(DISTINCT account), (array_agg(account ORDER BY account, month))[1:3],
+           (array_agg(month ORDER BY account, month))[1:3],
+           min(month), max(month), min(since), max(run_id), CAST(sum(rows) AS bigint), sum(amount), currency,
+           min(acknowledged_until), acknowledged_by
     FROM platform.problems
-    WHERE (kind <> 'postponed' OR run_id IS NOT NULL)
-      AND (CAST(:of AS text[]) IS NULL OR account = ANY (CAST(:of AS text[])))
-      AND (kind <> 'failed' OR dataset <> 'accounts' OR run_id IS NOT NULL OR since < now() - :accounts_fail_for)
-      AND (kind NOT IN ('missing', 'incomplete', 'late') OR dataset = ANY (:expected) AND account IN (
-          SELECT key FROM platform.accounts WHERE key = ANY (:accounts) AND first_seen_at < :seen_before))
-    GROUP BY kind, is_warning, dataset, message
-    ORDER BY min(since), dataset, message
+    WHERE (CAST(:of AS text[]) IS NULL OR account = ANY (CAST(:of AS text[])))
+      AND (kind NOT IN ('missing', 'incomplete', 'late') OR dataset = ANY (:expected) AND account = ANY (:accounts))
+    GROUP BY kind, severity, dataset, message, currency, acknowledged_by
+    ORDER BY acknowledged_by IS NOT NULL, array_position(ARRAY['error', 'warning', 'note'], severity),
+             abs(sum(amount)) DESC NULLS LAST, min(since), dataset, message
 """)
 
 
@@ -61,24 +83,115 @@ def problems(
     *,
     expected: Collection[Dataset],
     accounts: Collection[str],
-    now: datetime,
     of: Collection[str] | None = None,
 ) -> tuple[Problem, ...]:
-    """Return what is wrong, oldest first.
+    """Return what is wrong, errors first, those with the most money before others.
 
     Args:
         expected: The datasets that are read regularly. Unread slices of others are left out.
-        accounts: The keys of the accounts that are read regularly. New ones have a day for their first loads.
+        accounts: The keys of the accounts that are read regularly.
         of: The keys of the accounts, and the names of the connections, whose problems are returned; None for all.
     """
     bound = {
         "expected": [dataset.name for dataset in expected],
         "accounts": list(accounts),
         "of": None if of is None else list(of),
-        "seen_before": now - timedelta(hours=READ_WITHIN_HOURS),
-        "accounts_fail_for": _ACCOUNTS_FAIL_FOR,
     }
-    return tuple(Problem(*row) for row in database.execute(_PROBLEMS, bound))
+    with database.begin() as connection:
+        return tuple(Problem(*row) for row in connection.execute(_PROBLEMS, bound))
+
+
+def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, ...]:
+    """Return the problems that let a command fail: errors, or warnings too, that nobody has acknowledged.
+
+    Args:
+        fail_on: error, warning or never.
+    """
+    severities = {"error": ("error",), "warning": ("error", "warning")}.get(fail_on, ())
+    return tuple(each for each in found if each.severity in severities and each.acknowledged_by is None)
+
+
+def exit_code_of(found: Iterable[Problem]) -> int:
+    """Return the exit code of a command that ends with these problems: 3, 4, then 5; 0 without any."""
+    codes = {each.exit_code for each in found}
+    return next((code for code in _FIRST_CODES if code in codes), max(codes, default=0))
+
+
+def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
+    """Return the problems that people hear of unasked.
+
+    A list of accounts is requested again within minutes without a run.
+    """
+    return tuple(
+        each
+        for each in failing(found, "warning")
+        if each.kind != "failed"
+        or each.dataset != "accounts"
+        or each.run_id
+        or each.since is None
+        or each.since < now - _ACCOUNTS_FAIL_FOR
+    )
+
+
+_ACKNOWLEDGE = text("""
+    INSERT INTO platform.acknowledgements (kind, dataset, account, month, message, rows, amount, until, note)
+    SELECT DISTINCT ON (kind, dataset, account, month)
+           kind, dataset, account, month, message, rows, amount, CAST(:until AS date), CAST(:note AS text)
+    FROM platform.problems
+    WHERE kind = :kind AND (CAST(:dataset AS text) IS NULL OR dataset = :dataset)
+      AND (CAST(:account AS text) IS NULL OR account = :account)
+      AND (CAST(:month AS date) IS NULL OR month = :month)
+    ORDER BY kind, dataset, account, month, rows DESC NULLS LAST
+    ON CONFLICT (kind, dataset, account, month) DO UPDATE
+    SET message = excluded.message, rows = excluded.rows, amount = excluded.amount, until = excluded.until,
+        note = excluded.note, by = excluded.by, at = now()
+    RETURNING dataset, account, month
+""")
+
+
+def acknowledge(
+    database: Database,
+    kind: str,
+    *,
+    dataset: str | None = None,
+    account: str | None = None,
+    month: date | None = None,
+    until: date | None = None,
+    note: str | None = None,
+) -> Sequence[tuple[str, str, date | None]]:
+    """Note that a person knows the problems of a kind, and return their datasets, accounts and months.
+
+    Args:
+        month: Its first day.
+        until: The last day; without it, until the problem ends or gets worse.
+
+    Raises:
+        RequestError: There is no such problem.
+    """
+    bound = {"kind": kind, "dataset": dataset, "account": account, "month": month, "until": until, "note": note}
+    with database.begin() as connection:
+        known = connection.execute(_ACKNOWLEDGE, bound).tuples().all()
+        kinds = connection.execute(text("SELECT DISTINCT kind FROM platform.problems ORDER BY 1")).scalars().all()
+    if not known:
+        of = "".join(f" of {each}" for each in (dataset, account, month and f"{month:%Y-%m}") if each)
+        now = f"; what is wrong now is {', '.join(kinds)}" if kinds else "; nothing is wrong now"
+        raise errors.RequestError(f"there is no problem {kind!r}{of}{now}", step="Run `seller-platform status`.")
+    return known
+
+
+def end_acknowledgements(database: Database) -> None:
+    """Delete the acknowledgements of what has ended or got worse, so that its next time is not known."""
+    with database.begin() as connection:
+        connection.execute(_END)
+
+
+_END = text("""
+    DELETE FROM platform.acknowledgements AS known
+    WHERE NOT EXISTS (
+        SELECT FROM platform.problems AS problem
+        WHERE acknowledged_by IS NOT NULL AND problem.kind = known.kind AND problem.dataset = known.dataset
+          AND problem.account = known.account AND problem.month IS NOT DISTINCT FROM known.month)
+""")
 
 
 # What lacks days is not among them: it shows in what is stored.

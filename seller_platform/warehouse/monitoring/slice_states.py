@@ -42,7 +42,6 @@ class SliceStates:
         troubled: The states of a dataset's name and an account's key: one for each month, or one for a snapshot. Pairs
             whose slices are all loaded are left out.
         read_at: When any slice of such a pair was last read.
-        mismatched: The dataset, account and month of readings that do not add up to the announced total.
     """
 
     accounts: Sequence[KnownAccount]
@@ -50,7 +49,6 @@ class SliceStates:
     months: Sequence[Window]
     troubled: Mapping[tuple[str, str], Sequence[SliceState]]
     read_at: Mapping[tuple[str, str], datetime]
-    mismatched: Sequence[tuple[str, str, str]]
 
     def of_pair(self, dataset: Dataset, account: str) -> Sequence[SliceState]:
         """Return the states of a dataset of an account: one for each month, or one for a snapshot."""
@@ -136,7 +134,6 @@ def slice_states(
     keys, by_name = {account.key for account in listed}, {dataset.name: dataset for dataset in datasets}
     position = {month.start: number for number, month in enumerate(months)}
     troubled: dict[tuple[str, str], list[SliceState]] = {}
-    mismatched: list[tuple[str, str, str]] = []
     for name, account, of_months, kinds in rows:
         if name not in by_name or account not in keys:
             continue
@@ -145,7 +142,5 @@ def slice_states(
             number, state = position.get(month, -1) if by_name[name].is_dated else 0, SliceState(kind)
             if number >= 0:
                 states[number] = max(states[number], state, key=_SEVERITY.index)
-            if state is SliceState.MISMATCHED:
-                mismatched.append((name, account, f"{month:%Y-%m}" if month else ""))
         troubled[name, account] = states
-    return SliceStates(listed, datasets, months, troubled, read_at, sorted(mismatched))
+    return SliceStates(listed, datasets, months, troubled, read_at)

@@ -87,13 +87,17 @@ _IS_IN_DOUBT = f"({IN_DOUBT})"
 _TROUBLED = f"""
 CREATE OR REPLACE VIEW platform.troubled_slices AS
 SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
-       error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
+       CASE WHEN error <> 'RequestsUsedUpError' THEN 'error' WHEN failed_run_id IS NULL THEN 'note' ELSE 'warning' END
+       AS severity,
+       error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id,
+       CAST(NULL AS bigint) AS rows, CAST(NULL AS numeric) AS amount, CAST(NULL AS text) AS currency, message,
        CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
 FROM platform.slices
 WHERE {_IS_IN_DOUBT} AND error <> 'ReadingHeldError'
   AND (error <> 'NotOfferedError' OR (dataset, account) IN (SELECT dataset, account FROM platform.offered_slices))
 UNION ALL
-SELECT slice.dataset, slice.account, month, 'held', NULL, held.started_at, held.id, held.run_id,
+SELECT slice.dataset, slice.account, month, 'held', 'error', NULL, held.started_at, held.id, held.run_id, held.rows,
+       NULL, NULL,
        format('%s of %s, %s..%s: %s. The stored rows stay, the reading is held.', slice.dataset, slice.account,
               window_start, window_end - 1, notes #>> '{{held,reason}}'),
        format('Compare with the upstream, then publish it with `seller-platform accept %s` or the job accept_held of '
@@ -103,7 +107,8 @@ SELECT slice.dataset, slice.account, month, 'held', NULL, held.started_at, held.
 FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
 WHERE {_IS_IN_DOUBT} AND held_load_ids <> '{{}}'
 UNION ALL
-SELECT slice.dataset, slice.account, month, 'mismatched', NULL, load.started_at, load.id, load.run_id,
+SELECT slice.dataset, slice.account, month, 'mismatched', 'error', NULL, load.started_at, load.id, load.run_id,
+       abs(announced - load.rows), NULL, NULL,
        format('%s of %s, %s..%s: %s.', slice.dataset, slice.account, window_start, window_end - 1,
               coalesce(notes ->> 'contradiction',
                        format('the list announced %s rows, and %s were read', announced, load.rows))),
@@ -117,9 +122,16 @@ WHERE {_IS_IN_DOUBT} AND mismatched_load_ids <> '{{}}'
 # The grant of a connection belongs to its list of accounts.
 _NOTED = """
 CREATE OR REPLACE VIEW platform.noted_slices AS
-SELECT slice.dataset, slice.account, month, noted.kind, CAST(NULL AS text) AS error, load.started_at AS since,
-       load.id AS load_id, load.run_id, noted.message, noted.next_step,
-       noted.kind NOT IN ('keyless', 'unusable') AS is_warning
+SELECT slice.dataset, slice.account, month, noted.kind,
+       CASE noted.kind WHEN 'unusable' THEN 'error' ELSE 'warning' END AS severity,
+       CAST(NULL AS text) AS error, load.started_at AS since, load.id AS load_id, load.run_id,
+       CAST(CASE noted.kind WHEN 'keyless' THEN notes #>> '{null_keys,rows}'
+                            WHEN 'duplicated' THEN notes ->> 'duplicate_keys'
+                            WHEN 'replaced' THEN notes #>> '{replaced_text,rows}'
+                            WHEN 'unreadable' THEN notes #>> '{unreadable_values,rows}'
+                            WHEN 'overprecise' THEN notes #>> '{excess_digits,rows}' END AS bigint) AS rows,
+       CAST(NULL AS numeric) AS amount, CAST(NULL AS text) AS currency,
+       noted.message, noted.next_step
 FROM platform.slices AS slice
 JOIN platform.loads AS load ON load.id = ANY (noted_load_ids)
 CROSS JOIN LATERAL (
@@ -184,44 +196,48 @@ WHERE {is_in_doubt} AND CASE noted.kind
       WHEN 'rezoned' THEN notes -> 'moved_accounts' <> '{}'
       WHEN 'unusual' THEN notes -> 'unusual_days' <> '{}' END
 UNION ALL
-SELECT dataset, account, month, 'altered', NULL, read_at, load_id, NULL,
+SELECT dataset, account, month, 'altered', 'error', NULL, read_at, load_id, NULL, abs(recounted_rows - rows), NULL,
+       NULL,
        format('%s rows are stored, but the loads stored %s: another program changed the table.', recounted_rows, rows),
-       'Load the partition again; that stores what is listed.', false
+       'Load the partition again; that stores what is listed.'
 FROM platform.slices
 WHERE {is_in_doubt} AND recounted_rows IS NOT NULL
 UNION ALL
 (SELECT DISTINCT ON (account, month)
-        'transactions', account, month, 'repeated', NULL, noticed_at, CAST(NULL AS bigint), NULL,
+        'transactions', account, month, 'repeated', 'warning', NULL, noticed_at, CAST(NULL AS bigint), NULL, rows,
+        CAST(most.amount AS numeric), most.currency,
         format('%s of %s rows with an order (%s %%) are also in the ledger of account %s%s: sums over these accounts '
                'count %s twice.', rows, compared, round(100.0 * rows / compared, 1), other,
                CASE WHEN count(*) OVER (PARTITION BY account, month) > 1
                     THEN format(' and of %s more', count(*) OVER (PARTITION BY account, month) - 1) END,
                (SELECT string_agg(trim(format('%s %s', key, value)), ', ' ORDER BY key) FROM jsonb_each_text(amounts))),
-        'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.', true
+        'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.'
  FROM platform.repeated_ledgers
+ LEFT JOIN LATERAL (SELECT key AS currency, value AS amount FROM jsonb_each_text(amounts)
+                    ORDER BY abs(CAST(value AS numeric)) DESC LIMIT 1) AS most ON true
  ORDER BY account, month, rows DESC)
 UNION ALL
 (SELECT DISTINCT ON (dataset, account, month)
-        dataset, account, platform.month_of_slice(dataset, window_start) AS month, 'differed', NULL, started_at,
-        load_id, NULL,
+        dataset, account, platform.month_of_slice(dataset, window_start) AS month, 'differed', 'warning', NULL,
+        started_at, load_id, NULL, CAST(NULL AS bigint), CAST(NULL AS numeric), NULL,
         format('%s of %s, %s..%s: these days had settled, but a comparison at random found other rows than the '
                'upstream lists. The rows of the upstream are stored now.', dataset, account, window_start,
                window_end - 1),
         format('See what changed with `seller-platform diff %s %s %s`. If the upstream did not restate it, another '
-               'program changes the table.', dataset, account, to_char(window_start, 'YYYY-MM')), true
+               'program changes the table.', dataset, account, to_char(window_start, 'YYYY-MM'))
  FROM platform.comparisons
  WHERE differed AND load_id IS NOT NULL AND stratum = 'settled' AND started_at > now() - interval '7 days'
  ORDER BY dataset, account, month, id DESC)
 UNION ALL
 SELECT 'accounts', name, NULL,
        CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
-       NULL, NULL, NULL, NULL,
+       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'error' ELSE 'warning' END,
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
             WHEN refused IS NOT NULL THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
             ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.', name,
                         CAST(issued_at AS date), CAST(issued_at + {lifetime} AS date)) END,
-       format('Run `seller-platform connect%s`.', ' --connection ' || nullif(name, 'default')),
-       refused IS NULL AND grants.connection IS NOT NULL
+       format('Run `seller-platform connect%s`.', ' --connection ' || nullif(name, 'default'))
 FROM platform.connections LEFT JOIN platform.grants ON grants.connection = name
 WHERE grants.connection IS NULL OR refused IS NOT NULL OR issued_at + {warned} < now()
 """
@@ -240,61 +256,86 @@ COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.
 
 _PROBLEMS = sql.SQL("""
 CREATE OR REPLACE VIEW platform.problems AS
-SELECT * FROM (
-    SELECT dataset, account, month, kind, error, since, load_id, run_id, message, next_step, false AS is_warning
+SELECT problem.*, known.until AS acknowledged_until, known.by AS acknowledged_by
+FROM (
+    SELECT dataset, account, month, kind, severity, error, since, load_id, run_id, rows, amount, currency, message,
+           next_step
     FROM platform.troubled_slices
     UNION ALL
     SELECT * FROM platform.noted_slices
-) AS of_slices
-WHERE account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)
-UNION ALL
-SELECT dataset, account, month, kind, NULL, NULL, NULL, NULL,
-       CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
-            ELSE 'It was not read for more than {hours} hours.' END,
-       'Check that the schedules and the daemon run; then launch the job '
-       || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END || ', or run `seller-platform sync`.',
-       false
-FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
-                                            (SELECT min(month) FROM platform.slices), current_date))
-UNION ALL
-SELECT dataset, account, NULL, 'late', NULL, max(current_at), NULL, NULL,
-       'It was not read up to the present day for more than {hours} hours.',
-       'Check that the schedules and the daemon run; then launch the job refresh_now, or run `seller-platform sync`.',
-       false
-FROM platform.slices JOIN platform.offered_slices USING (dataset, account)
-WHERE is_dated AND retired_at IS NULL AND month > now() - interval '62 days'
-GROUP BY dataset, account
-HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
-   AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
-UNION ALL
-SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, month, 'failed', error, failed_since,
-       NULL, nullif(run_id, ''), message, NULL, false
-FROM platform.derived_partitions WHERE error <> 'InputProblemError'
-UNION ALL
-SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, nullif(run_id, ''),
-       concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step',
-       CAST(value ->> 'is_warning' AS boolean)
-FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
+    UNION ALL
+    SELECT dataset, account, month, kind, {of_unread}, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+           CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
+                ELSE 'It was not read for more than {hours} hours.' END,
+           'Check that the schedules and the daemon run; then launch the job '
+           || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END
+           || ', or run `seller-platform sync`.'
+    FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
+                                                (SELECT min(month) FROM platform.slices), current_date)) AS unread
+    UNION ALL
+    SELECT dataset, account, NULL, 'late', {of_unread}, NULL, max(current_at), NULL, NULL, NULL, NULL, NULL,
+           'It was not read up to the present day for more than {hours} hours.',
+           'Check that the schedules and the daemon run; then launch the job refresh_now, or run '
+           || '`seller-platform sync`.'
+    FROM platform.slices JOIN platform.offered_slices USING (dataset, account)
+    WHERE is_dated AND retired_at IS NULL AND month > now() - interval '62 days'
+    GROUP BY dataset, account
+    HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
+       AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
+    UNION ALL
+    SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, month, 'failed', 'error', error,
+           failed_since, NULL, nullif(run_id, ''), NULL, NULL, NULL, message, NULL
+    FROM platform.derived_partitions WHERE error <> 'InputProblemError'
+    UNION ALL
+    SELECT 'marts.' || name, account, month, 'contradicted',
+           CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, NULL, tried_at, NULL,
+           nullif(run_id, ''), NULL, NULL, NULL, concat_ws(' ', value ->> 'rule', value ->> 'sentence'),
+           value ->> 'next_step'
+    FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
+    UNION ALL
+    SELECT 'accounts', key, NULL, 'retired', 'note', NULL, retired_at, NULL, NULL, NULL, NULL, NULL,
+           format('The upstream does not list the account %s (%s) any more. Its rows stay.', title, key),
+           'If it should be listed, ask the upstream.'
+    FROM platform.accounts WHERE retired_at > now() - interval '7 days'
+) AS problem
+LEFT JOIN platform.acknowledgements AS known
+       ON known.kind = problem.kind AND known.dataset = problem.dataset AND known.account = problem.account
+      AND known.month IS NOT DISTINCT FROM problem.month AND known.message = problem.message
+      AND coalesce(known.until, 'infinity') >= current_date
+      AND coalesce(problem.rows, 0) <= coalesce(known.rows, 0)
+      AND abs(coalesce(problem.amount, 0)) <= abs(coalesce(known.amount, 0))
+WHERE problem.kind = 'retired'
+   OR problem.account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)
+""")
+# New accounts have a day for their first loads.
+_OF_UNREAD = sql.SQL("""
+    CASE WHEN account IN (SELECT key FROM platform.accounts WHERE first_seen_at > now() - interval '{hours} hours')
+         THEN 'note' ELSE 'error' END
 """)
 
 _COLUMNS = {
     "dataset": "The table in schema seller; of a mart marts.NAME, of files exports.NAME.",
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
-    "kind": "failed, postponed, held, mismatched, altered, missing, incomplete, late; of a grant refused, expiring; "
+    "kind": "failed, postponed, held, mismatched, altered, missing, incomplete, late; of accounts refused, expiring, "
+    "retired; "
     "what a load noted: restated, moved, keyless, duplicated, replaced, unreadable, overprecise, undeclared, unusable, "
     "rezoned, unusual, repeated; of a comparison in the last seven days differed; of a mart contradicted.",
+    "severity": "error: rows are missing or wrong, or will be; warning: they are useful; note: nothing is to be done.",
     "error": "The class of the error of a failed slice.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",
     "run_id": "The Dagster run that shows it, where there is one.",
+    "rows": "How many rows are concerned, where that is known.",
+    "amount": "The money at stake, where that is known.",
+    "currency": "Its currency.",
     "message": "What happened; of a failed slice with the next step.",
     "next_step": "What to do; null where the message says it.",
-    "is_warning": "Whether the rows are still useful.",
 }
-
-_COLUMNS_OF_TROUBLED = {name: doc for name, doc in _COLUMNS.items() if name != "is_warning"} | {
-    "was_loaded": "Whether the slice was ever loaded."
+_COLUMNS_OF_TROUBLED = _COLUMNS | {"was_loaded": "Whether the slice was ever loaded."}
+_COLUMNS_OF_PROBLEMS = _COLUMNS | {
+    "acknowledged_until": "Until which day a person knows it; null where no person does.",
+    "acknowledged_by": "The login that acknowledged it.",
 }
 _COLUMNS_OF_OFFERED = {
     "dataset": "The table in schema seller.",
@@ -330,7 +371,8 @@ def _create(driver: psycopg.Connection[Any]) -> None:
     lifetime, warned = (f"interval '{each.total_seconds()}'" for each in (_LIFETIME, _LIFETIME - WARN_BEFORE_DEATH))
     noted = _NOTED.replace("{is_in_doubt}", _IS_IN_DOUBT).replace("{lifetime}", lifetime).replace("{warned}", warned)
     driver.execute(noted)
-    driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
+    of_unread = _OF_UNREAD.format(hours=hours)
+    driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format(), of_unread=of_unread))
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
     comment_on_view(
         driver, "platform.offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED
@@ -341,6 +383,4 @@ def _create(driver: psycopg.Connection[Any]) -> None:
     comment_on_view(
         driver, "platform.noted_slices", "What loads noted, what was found out since, and grants that end.", _COLUMNS
     )
-    comment_on_view(
-        driver, "platform.problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS
-    )
+    comment_on_view(driver, "platform.problems", "What is wrong now, one row for each thing.", _COLUMNS_OF_PROBLEMS)

@@ -24,6 +24,7 @@ READABLE_SCHEMAS = (SELLER, HISTORY, "marts")
 """The schemas of which a reader may read every table and view."""
 
 READABLE_OF_PLATFORM = (
+    "acknowledgements",
     "accounts",
     "booked_lines",
     "bookings",

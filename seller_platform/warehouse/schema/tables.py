@@ -407,6 +407,24 @@ COMPARISONS = platform_table(
     Index(None, "started_at"),
 )
 
+ACKNOWLEDGEMENTS = platform_table(
+    "acknowledgements",
+    "Problems that a person knows, as they were then; one that gets worse is not known any more.",
+    numbered("The number of the acknowledgement."),
+    Column("kind", Text, nullable=False, comment="As in the view problems, like what follows."),
+    Column("dataset", Text, nullable=False, comment="The table in schema seller, or marts.NAME or exports.NAME."),
+    Column("account", Text, nullable=False, comment="Key of the account; of the dataset accounts the connection."),
+    Column("month", Date, comment="The first day of the month; null where the list has no days."),
+    Column("message", Text, nullable=False, comment="What happened."),
+    Column("rows", BigInteger, comment="How many rows were concerned."),
+    Column("amount", Numeric, comment="The money that was at stake."),
+    Column("until", Date, comment="The last day of it; null until the problem ends or gets worse."),
+    Column("note", Text, comment="Why it is no problem."),
+    Column("by", Text, nullable=False, server_default=text("session_user"), comment="The login of the database."),
+    stamped("at", "When it was acknowledged."),
+    Index(None, "kind", "dataset", "account", "month", unique=True, postgresql_nulls_not_distinct=True),
+)
+
 REPEATED_LEDGERS = platform_table(
     "repeated_ledgers",
     "Entries of transactions that several accounts of a seller have: sums count them several times.",

@@ -28,10 +28,10 @@ def _with(rows: list[dict[str, Any]], count: int, **values: Any) -> list[dict[st
     return [row | (values if number < count else {}) for number, row in enumerate(rows)]
 
 
-def _problems(database: Database) -> dict[str, tuple[str, bool]]:
+def _problems(database: Database) -> dict[str, tuple[str, str]]:
     with database.begin() as connection:
-        rows = connection.execute(text("SELECT kind, message, is_warning FROM platform.problems"))
-        return {kind: (message, is_warning) for kind, message, is_warning in rows}
+        rows = connection.execute(text("SELECT kind, message, severity FROM platform.problems"))
+        return {kind: (message, severity) for kind, message, severity in rows}
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_cell_costs_no_row_and_is_named_until_it_is_right(
         receipt = _load(database, _with(orders(40), 1, **values))
 
         assert (receipt.rows, receipt.verdict) == (40, CountVerdict.MATCH)
-        message, is_warning = _problems(database)[kind]
-        assert is_warning
+        message, severity = _problems(database)[kind]
+        assert severity == "warning"
         assert "1 of 40 rows have" in message
         assert f"row 1 of page 1 ({named})" in message
     _load(database, orders(40))
@@ -67,7 +67,7 @@ def test_a_list_with_many_unreadable_values_is_refused(
 
     if is_refused:
         problem = f'{count} of {rows} values of order_total cannot be read; the first is "01,99" in row 1 of page 1'
-        with pytest.raises(ContractViolationError, match=rf"orders of S1.*, {MARCH}: {problem}"):
+        with pytest.raises(ContractViolationError, match=rf"orders of de-1, {MARCH}: {problem}"):
             _load(database, sent, page_size=page_size, day_of=day_of_order)
     else:
         assert _load(database, sent, page_size=page_size, day_of=day_of_order).rows == rows
@@ -77,5 +77,5 @@ def test_a_day_that_cannot_be_read_refuses_its_window_by_name(database: Database
     rows = [{**row, "purchase_date": "0000-00-00"} if number == 2 else row for number, row in enumerate(orders(40))]
 
     problem = 'row 3 of the page: purchase_date is "0000-00-00", which is no timestamp'
-    with pytest.raises(ContractViolationError, match=f"orders of S1.*, {MARCH}: {problem}"):
+    with pytest.raises(ContractViolationError, match=f"orders of de-1, {MARCH}: {problem}"):
         _load(database, rows)

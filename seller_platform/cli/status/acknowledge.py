@@ -1,0 +1,76 @@
+"""`seller-platform acknowledge`: notes that a person knows a problem."""
+
+from datetime import date
+
+import click
+
+from seller_platform.cli.completion import account_keys, dataset_names
+from seller_platform.cli.installation import open_stored_installation
+from seller_platform.cli.output import Document, MonthText, Output, json_option
+from seller_platform.cli.terminal.months import Month
+from seller_platform.counts import count_of
+from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.monitoring.problems import acknowledge as acknowledge_problems
+
+
+class AcknowledgedSlice(Document, frozen=True):
+    """A slice, or what else has the problem.
+
+    Attributes:
+        month: Null where it has no months.
+    """
+
+    dataset: str
+    account: str
+    month: MonthText | None
+
+
+class AcknowledgeDocument(Document, frozen=True):
+    """What is acknowledged.
+
+    Attributes:
+        until: The last day; null until the problem ends or gets worse.
+    """
+
+    kind: str
+    until: date | None
+    acknowledged: list[AcknowledgedSlice]
+
+
+@click.command()
+@click.argument("kind")
+@click.argument("dataset", required=False, shell_complete=dataset_names)
+@click.argument("account", required=False, shell_complete=account_keys)
+@click.option("--month", type=Month(), help="Only this month.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="The last day; by default it has none.")
+@click.option("--note", metavar="TEXT", help="Why it is no problem.")
+@json_option(AcknowledgeDocument)
+def acknowledge(
+    *,
+    kind: str,
+    dataset: str | None,
+    account: str | None,
+    month: date | None,
+    until: date | None,
+    note: str | None,
+    output: Output,
+) -> None:
+    """Note that a person knows the problems of KIND, of all datasets and accounts or of one.
+
+    KIND is the word that `status` begins a line with. What is acknowledged is shown as such; it neither sends an alert
+    nor ends a command with an exit code. That ends with the problem, at the day, or when it gets worse: more rows, more
+    money, or another sentence. Acknowledge it again to change the day.
+    """
+    with open_stored_installation() as installation:
+        database = installation.database
+        key = accounts_named(database, [account])[0].key if account and dataset != "accounts" else account
+        day = date(until.year, until.month, until.day) if until else None
+        known = acknowledge_problems(database, kind, dataset=dataset, account=key, month=month, until=day, note=note)
+    slices = [
+        AcknowledgedSlice(dataset=of, account=key, month=f"{of_month:%Y-%m}" if of_month else None)
+        for of, key, of_month in known
+    ]
+    output.result(
+        f"{count_of(len(slices), 'problem', 'is')} acknowledged{f' until {day}' if day else ''}.",
+        AcknowledgeDocument(kind=kind, until=day, acknowledged=slices),
+    )

@@ -1,0 +1,239 @@
+"""Tests that everything says the same of what is wrong: text, JSON, exit code, alert, tool and the printed command."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.cli.sync import Synced, problem_of
+from seller_platform.contract import REFRESHED, Account, Window, dataset_named
+from seller_platform.errors import (
+    CheckFailedError,
+    ReauthorizationRequiredError,
+    RequestsUsedUpError,
+    SellerPlatformError,
+    UpstreamUnavailableError,
+)
+from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.loads.holds import Doubt
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.monitoring.problems import end_acknowledgements, failing, problems, to_report
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.platform import open_platform
+from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
+
+ORDERS = dataset_named("orders")
+NOW = datetime.now(UTC)
+MONTH = Window.month_of(NOW.date())
+KEY = "de-1"
+_USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
+_HELD = Doubt("days", "no row was read", 9, 0, claim={}, covers_all=True).note
+
+
+@dataclass
+class Site:
+    """An installation with one account, of which all is loaded."""
+
+    database: Database
+    variables: dict[str, str]
+
+    def execute(self, statement: str, **values: object) -> None:
+        with self.database.begin() as connection:
+            connection.execute(text(statement), values)
+
+    def fail(self, error: SellerPlatformError) -> None:
+        keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=None)
+
+    def note(self, rows: int = 3, **notes: object) -> None:
+        noted = {name: rows if value is None else {"rows": rows, "first": []} for name, value in notes.items()}
+        store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes=noted)
+
+    def status(self) -> tuple[int, dict[str, dict[str, Any]]]:
+        """Return the exit code, and the problems of the JSON document by their kind."""
+        ended = run(["status", "--json"], self.variables)
+        return ended.returncode, {each["kind"]: each for each in json.loads(ended.stdout)["problems"]}
+
+
+@pytest.fixture
+def site(database: Database, database_url: str, tmp_path: Path) -> Site:
+    with open_platform(database, database_url, tmp_path):
+        account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
+        save_accounts(database, "default", [(KEY, account)])
+    extend_history(database, MONTH.start)
+    for dataset in REFRESHED:
+        mark_loaded(database, dataset, KEY, MONTH if dataset.is_dated else Window.day(NOW.date()))
+    site = Site(database, environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
+    site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
+    return site
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem: how it comes, how it gets worse, and how it ends."""
+
+    kind: str
+    severity: str
+    code: int
+    plant: Callable[[Site], object]
+    worsen: Callable[[Site], object] | None = None
+    end: Callable[[Site], object] = field(default=lambda site: store_receipt(site.database, ORDERS, KEY, MONTH))
+
+
+def _again(site: Site) -> None:
+    site.execute("UPDATE platform.slices SET error = NULL, message = NULL, failed_since = NULL")
+
+
+CASES = [
+    Case(
+        "failed",
+        "error",
+        4,
+        lambda site: site.fail(UpstreamUnavailableError("GET /sales/orders", "status 503", attempts=6)),
+        lambda site: site.fail(CheckFailedError("it is another problem")),
+        _again,
+    ),
+    Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_again),
+    Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_again),
+    Case(
+        "postponed",
+        "note",
+        0,
+        lambda site: site.fail(RequestsUsedUpError("default", per_day=10, renews_at=NOW)),
+        end=_again,
+    ),
+    Case(
+        "held",
+        "error",
+        5,
+        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="held", notes={"held": _HELD}),
+    ),
+    Case(
+        "mismatched",
+        "error",
+        5,
+        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=8, announced=9),
+        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=7, announced=9),
+    ),
+    Case("keyless", "warning", 0, lambda site: site.note(null_keys={}), lambda site: site.note(rows=4, null_keys={})),
+    Case("duplicated", "warning", 0, lambda site: site.note(duplicate_keys=None)),
+    Case("unreadable", "warning", 0, lambda site: site.note(unreadable_values={})),
+    Case(
+        "altered",
+        "error",
+        5,
+        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'"),
+        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 8 WHERE dataset = 'orders'"),
+        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = NULL"),
+    ),
+    Case(
+        "missing",
+        "error",
+        5,
+        lambda site: site.execute("DELETE FROM platform.slices WHERE dataset = 'orders'"),
+    ),
+    Case(
+        "late",
+        "error",
+        5,
+        lambda site: site.execute("UPDATE platform.slices SET current_at = now() - interval '27 h', read_at = NULL"),
+        end=lambda site: site.execute("UPDATE platform.slices SET current_at = now(), read_at = now()"),
+    ),
+    Case(
+        "refused",
+        "error",
+        3,
+        lambda site: site.execute("UPDATE platform.grants SET refused = 'it was revoked'"),
+        end=lambda site: site.execute("UPDATE platform.grants SET refused = NULL"),
+    ),
+    Case(
+        "expiring",
+        "warning",
+        0,
+        lambda site: site.execute("UPDATE platform.grants SET issued_at = now() - interval '27 days'"),
+        end=lambda site: site.execute("UPDATE platform.grants SET issued_at = now()"),
+    ),
+    Case(
+        "retired",
+        "note",
+        0,
+        lambda site: site.execute("UPDATE platform.accounts SET retired_at = now()"),
+        end=lambda site: site.execute("UPDATE platform.accounts SET retired_at = now() - interval '8 days'"),
+    ),
+    Case(
+        "repeated",
+        "warning",
+        0,
+        lambda site: site.execute(
+            "INSERT INTO platform.repeated_ledgers VALUES (:key, :month, 'de-2', 5, 10, '{\"EUR\": 120.50}', now())",
+            key=KEY,
+            month=MONTH.start,
+        ),
+        end=lambda site: site.execute("DELETE FROM platform.repeated_ledgers"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.code}")
+def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: Case) -> None:
+    before = site.status()
+    case.plant(site)
+
+    code, found = site.status()
+    screen = run(["status"], site.variables)
+    read = problems(site.database, expected=REFRESHED, accounts=[KEY])
+    assert (before, code, screen.returncode) == ((0, {}), case.code, case.code)
+    assert {kind: each["severity"] for kind, each in found.items()} == {case.kind: case.severity}
+    assert {each.kind for each in read} == {case.kind}
+    error = problem_of(Synced([], {}), failing(read))
+    assert (error.exit_code if error else 0) == case.code
+    assert bool(to_report(read, NOW)) == (case.severity != "note")
+    assert re.search(rf"^{case.kind} ", screen.stdout, re.MULTILINE)
+    for severity, ends in (("warning", case.severity != "note"), ("never", False)):
+        assert bool(run(["status", "--fail-on", severity], site.variables).returncode) == ends
+    command = next(line.strip() for line in screen.stdout.splitlines() if line.strip().startswith("seller-platform "))
+    if command.startswith("seller-platform query"):
+        with site.database.begin() as connection:
+            listed = connection.execute(text(shlex.split(command)[-1])).mappings().all()
+        assert {(each["kind"], each["severity"]) for each in listed} == {(case.kind, case.severity)}
+
+    known = run(["acknowledge", case.kind, "--note", "we know"], site.variables)
+    code, found = site.status()
+    assert (known.returncode, code) == (0, 0), known.stderr
+    assert found[case.kind]["acknowledged_by"]
+    assert not to_report(problems(site.database, expected=REFRESHED, accounts=[KEY]), NOW)
+    if case.worsen is not None:
+        case.worsen(site)
+        assert site.status()[1][case.kind]["acknowledged_by"] is None
+    case.end(site)
+    assert site.status() == (0, {})
+    end_acknowledgements(site.database)
+    case.plant(site)
+    assert site.status()[1][case.kind]["acknowledged_by"] is None
+
+
+def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
+    CASES[1].plant(site)
+    words = ["acknowledge", "failed", "orders", KEY, "--month", f"{MONTH.start:%Y-%m}", "--until", f"{date.max}"]
+
+    document = json.loads(run([*words, "--json"], site.variables).stdout)
+    code, found = site.status()
+    site.execute("UPDATE platform.acknowledgements SET until = current_date - 1")
+
+    assert document == {
+        "kind": "failed",
+        "until": f"{date.max}",
+        "acknowledged": [{"dataset": "orders", "account": KEY, "month": f"{MONTH.start:%Y-%m}"}],
+    }
+    assert (code, found["failed"]["acknowledged_until"], site.status()[0]) == (0, f"{date.max}", 5)
+    refused = run(["acknowledge", "odd"], site.variables)
+    assert refused.returncode == 2
+    assert "there is no problem 'odd'; what is wrong now is failed." in refused.stderr
