@@ -55,7 +55,6 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "client.decoding.values": ("client/decoding",),
     "client.decoding.pages": (*_LISTS, "ingest/loads/test_known_pages.py", "ingest/loads/test_replaced_text.py"),
     "service.access": (
-        "service/test_access.py",
         "service/lists/test_endpoints.py",
         "service/lists/test_replica.py",
         "service/oauth/test_approvals_page.py",

@@ -101,8 +101,8 @@ def test_ready_reports_are_loaded_without_dagster(desk: Desk, tmp_path: Path) ->
     loaded = document(desk.report("load", "--json"))
 
     assert [(each["dataset"], each["account"], each["rows"]) for each in loaded["loads"]] == [
-        ("report_rows", LOS_ANGELES, 1),
         ("report_rows", AUCKLAND, 1),
+        ("report_rows", LOS_ANGELES, 1),
     ]
     assert {each["number"]: each["state"] for each in desk.documents("list")} == dict.fromkeys(numbers, "loaded")
     assert "No report is ready." in desk.report("load").stderr

@@ -43,6 +43,8 @@ def schema_of(words: Sequence[str], group: click.Command) -> dict[str, Any]:
             definition["dependentRequired"] = {first: others} | {name: [first] for name in others}
     for definition in definitions.values():
         definition["description"] = cleandoc(definition.get("description", ""))
+        if "properties" in definition:
+            definition["additionalProperties"] = False
     return {
         "$schema": _DIALECT,
         "title": f"seller-platform {' '.join(words)}",

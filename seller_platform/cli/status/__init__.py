@@ -5,5 +5,4 @@
 - `overview`: what the screen shows, read from the warehouse
 - `findings`: what needs attention, with the command for it
 - `screen`: the lines of the screen
-- `by_dataset`: the table of every dataset and account
 """

@@ -6,21 +6,20 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Literal
 
 import click
 import msgspec
 
 from seller_platform.cli.installation import Installation, open_stored_installation
-from seller_platform.cli.output import Document, Moment, MonthText, Output, fail_on_option, json_option
-from seller_platform.cli.status.by_dataset import CoveredDataset, coverage_rows, show_coverage
+from seller_platform.cli.output import Document, Moment, MonthText, Output, fail_on_option, json_option, with_title
 from seller_platform.cli.status.overview import Overview, overview
 from seller_platform.cli.status.screen import Size, screen
 from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.loads.history_start import history_start_in
-from seller_platform.warehouse.monitoring.coverage import coverage
+from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
 from seller_platform.warehouse.monitoring.problems import Problem, exit_code_of, failing
+from seller_platform.warehouse.monitoring.restatements import Restatement
 from seller_platform.warehouse.monitoring.sampling import Stratum
 from seller_platform.warehouse.monitoring.slice_states import SliceState
 from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
@@ -28,6 +27,7 @@ from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
 _GRANTS = ("connection", "state", "refused", "rotations", "issued_at", "expires_at")
+_COVERED = ("dataset", "last_day", "missing_days", "rows", "age_hours")
 _CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
 _SECONDS = 10.0
@@ -50,24 +50,6 @@ class ConnectionGrant(Document, frozen=True):
     issued_at: Moment
     expires_at: Moment
     dies_at: Moment = msgspec.field(name="ends_at")
-
-
-class RestatedDays(Document, frozen=True):
-    """Days that had been read after they were over, and have changed since yesterday.
-
-    Attributes:
-        amount: The change of the first amount of the dataset.
-        amount_of: The column of that amount, and its currency.
-    """
-
-    dataset: str
-    account: str
-    first_day: date
-    last_day: date
-    rows_came: int
-    rows_went: int
-    amount: Decimal | None
-    amount_name: str | None = msgspec.field(name="amount_of")
 
 
 class RecentLoads(Document, frozen=True):
@@ -96,10 +78,10 @@ class StatusDocument(Document, frozen=True):
 
     history_start: date
     problems: list[Problem]
-    coverage: list[CoveredDataset]
+    coverage: list[Coverage]
     grants: list[ConnectionGrant]
     months: dict[str, dict[MonthText, SliceState]]
-    restated: list[RestatedDays]
+    restated: list[Restatement]
     requests_per_day: int | None
     requests_today: dict[str, int] | None
     since_yesterday: RecentLoads
@@ -173,17 +155,18 @@ def _show_datasets(installation: Installation, output: Output) -> Sequence[Probl
     database, now = installation.database, datetime.now(UTC)
     since = _since(installation)
     with output.progress("Counting the stored rows"):
-        covered = coverage(database, since=since)
-        rows = coverage_rows(database, covered, now)
+        covered = coverage(database, since=since, now=now)
         per_day = installation.settings.requests_per_day
         state = overview(database, since=since, now=now, requests_per_day=per_day)
-    document = _document(state, rows)
+    document = _document(state, covered)
     output.document(document)
     if not state.grants:
         output.say(_first_step(installation))
         return ()
     output.table("Grants", document.grants, _GRANTS)
-    show_coverage(output, covered, rows, state.titles)
+    output.table("Coverage", covered, _COVERED, lambda each: with_title(each.account, state.titles))
+    if never := sum(each.rows is None for each in covered):
+        output.say(f"{never} of {len(covered)} were never loaded; `seller-platform sync` loads what is missing.")
     return state.problems
 
 
@@ -195,7 +178,7 @@ def _since(installation: Installation) -> date:
     return history_start_in(installation.database, installation.settings)
 
 
-def _document(state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:
+def _document(state: Overview, coverage: list[Coverage]) -> StatusDocument:
     """Return what the screen shows, and what is stored of every dataset and account."""
     months = [f"{month.start:%Y-%m}" for month in state.states.months]
     sent = state.requests_today
@@ -208,7 +191,7 @@ def _document(state: Overview, coverage: list[CoveredDataset]) -> StatusDocument
             account.key: dict(zip(months, state.states.months_of(account.key), strict=True))
             for account in state.accounts
         },
-        restated=msgspec.convert(state.activity.restatements, list[RestatedDays], from_attributes=True),
+        restated=[*state.activity.restatements],
         requests_per_day=state.requests_per_day,
         requests_today=sent
         if sent is None

@@ -36,7 +36,8 @@ from seller_platform.warehouse.schema.tables import BOOKED_LINES
 # A postponed slice is stored as it was last read.
 _PROBLEM = """
 SELECT concat_ws(' ', message, next_step) FROM platform.problems
-WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s AND severity = 'error'
+WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s AND severity <> 'warning'
+  AND kind <> 'postponed'
 ORDER BY kind LIMIT 1
 """
 _READ_AFTER_DAYS = """

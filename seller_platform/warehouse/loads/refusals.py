@@ -53,6 +53,7 @@ def keep_refusal(
         "message": str(error).replace("\x00", ""),
         "failed_at": utc_now(),
         "failed_run_id": run_id,
+        "exit_code": error.exit_code,
         "requests_in_vain": error.sent if isinstance(error, RequestsUsedUpError) else 0,
     }
     statement = insert(SLICES).values(
@@ -78,7 +79,7 @@ def keep_refusal(
 def forget_refusal(database: Database, dataset: Dataset, account: str, month: Window | None) -> None:
     """Forget the refusal of a slice that was loaded."""
     of_month = SLICES.c.month.is_(None) if month is None else SLICES.c.month == month.start.replace(day=1)
-    nothing = dict.fromkeys(("error", "message", "failed_since", "failed_at", "failed_run_id"), None)
+    nothing = dict.fromkeys(("error", "message", "failed_since", "failed_at", "failed_run_id", "exit_code"), None)
     of_slice = (SLICES.c.dataset == dataset.name, SLICES.c.account == account, of_month)
     statement = update(SLICES).where(*of_slice, SLICES.c.error.is_not(None))
     database.execute(statement.values(requests_in_vain=0, **nothing))

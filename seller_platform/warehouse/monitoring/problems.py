@@ -20,7 +20,7 @@ class Problem:
     """What is wrong with slices of a dataset for one reason.
 
     Attributes:
-        kind: As in `platform.problems`, like `severity`, `error` and `message`.
+        kind: As in `platform.problems`, like `severity`, `exit_code` and `message`.
         next_step: None where the message says it.
         slices: How many slices have it.
         owners: How many accounts, or connections.
@@ -39,7 +39,7 @@ class Problem:
     dataset: str
     message: str
     next_step: str | None
-    error: str | None
+    exit_code: int
     slices: int
     owners: int
     accounts: Sequence[str]
@@ -54,17 +54,9 @@ class Problem:
     acknowledged_until: date | None
     acknowledged_by: str | None
 
-    @property
-    def exit_code(self) -> int:
-        """The exit code of a command that finds it."""
-        if self.kind == "refused":
-            return errors.ReauthorizationRequiredError.exit_code
-        code = getattr(getattr(errors, self.error or "", None), "exit_code", None)
-        return code if code in _FIRST_CODES else errors.CheckFailedError.exit_code
-
 
 _PROBLEMS = text("""
-    SELECT kind, severity, dataset, message, min(next_step), min(error), count(DISTINCT (account, month)),
+    SELECT kind, severity, dataset, message, min(next_step), min(exit_code), count(DISTINCT (account, month)),
            count(DISTINCT account), (array_agg(account ORDER BY account, month))[1:3],
            (array_agg(month ORDER BY account, month))[1:3],
            min(month), max(month), min(since), max(run_id), CAST(sum(rows) AS bigint), sum(amount), currency,

@@ -16,7 +16,7 @@ class Restatement:
 
     Attributes:
         rows_came: Rows that are new; a changed row came and went.
-        amount: The change of the first amount of the dataset; None where it has none.
+        amount: The change of the first amount of the dataset; null where it has none.
         amount_name: The column of that amount, and the account's currency.
     """
 

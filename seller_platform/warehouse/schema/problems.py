@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from seller_platform.contract import REFRESHED
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
+from seller_platform.errors import CheckFailedError, ReauthorizationRequiredError
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import comment_on_view
 from seller_platform.warehouse.schema.tables import IN_DOUBT
@@ -91,7 +92,7 @@ SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'post
        AS severity,
        error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id,
        CAST(NULL AS bigint) AS rows, CAST(NULL AS numeric) AS amount, CAST(NULL AS text) AS currency, message,
-       CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
+       CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded, exit_code
 FROM platform.slices
 WHERE {_IS_IN_DOUBT} AND error <> 'ReadingHeldError'
   AND (error <> 'NotOfferedError' OR (dataset, account) IN (SELECT dataset, account FROM platform.offered_slices))
@@ -103,7 +104,7 @@ SELECT slice.dataset, slice.account, month, 'held', 'error', NULL, held.started_
        format('Compare with the upstream, then publish it with `seller-platform accept %s` or the job accept_held of '
               'the Dagster UI, or wait: each refresh reads the slice again, and after three that say the same, '
               '20 hours apart, it is published.', held.id),
-       slice.load_id IS NOT NULL
+       slice.load_id IS NOT NULL, NULL
 FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
 WHERE {_IS_IN_DOUBT} AND held_load_ids <> '{{}}'
 UNION ALL
@@ -112,7 +113,7 @@ SELECT slice.dataset, slice.account, month, 'mismatched', 'error', NULL, load.st
        format('%s of %s, %s..%s: %s.', slice.dataset, slice.account, window_start, window_end - 1,
               coalesce(notes ->> 'contradiction',
                        format('the list announced %s rows, and %s were read', announced, load.rows))),
-       'Load the partition again; if the numbers stay, report them to the upstream.', true
+       'Load the partition again; if the numbers stay, report them to the upstream.', true, NULL
 FROM platform.slices AS slice
 JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatched_load_ids)]
 WHERE {_IS_IN_DOUBT} AND mismatched_load_ids <> '{{}}'
@@ -259,24 +260,24 @@ CREATE OR REPLACE VIEW platform.problems AS
 SELECT problem.*, known.until AS acknowledged_until, known.by AS acknowledged_by
 FROM (
     SELECT dataset, account, month, kind, severity, error, since, load_id, run_id, rows, amount, currency, message,
-           next_step
+           next_step, coalesce(exit_code, {failed}) AS exit_code
     FROM platform.troubled_slices
     UNION ALL
-    SELECT * FROM platform.noted_slices
+    SELECT *, CASE kind WHEN 'refused' THEN {unauthorised} ELSE {failed} END FROM platform.noted_slices
     UNION ALL
     SELECT dataset, account, month, kind, {of_unread}, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
            CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
                 ELSE 'It was not read for more than {hours} hours.' END,
            'Check that the schedules and the daemon run; then launch the job '
            || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END
-           || ', or run `seller-platform sync`.'
+           || ', or run `seller-platform sync`.', {failed}
     FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
                                                 (SELECT min(month) FROM platform.slices), current_date)) AS unread
     UNION ALL
     SELECT dataset, account, NULL, 'late', {of_unread}, NULL, max(current_at), NULL, NULL, NULL, NULL, NULL,
            'It was not read up to the present day for more than {hours} hours.',
            'Check that the schedules and the daemon run; then launch the job refresh_now, or run '
-           || '`seller-platform sync`.'
+           || '`seller-platform sync`.', {failed}
     FROM platform.slices JOIN platform.offered_slices USING (dataset, account)
     WHERE is_dated AND retired_at IS NULL AND month > now() - interval '62 days'
     GROUP BY dataset, account
@@ -284,18 +285,18 @@ FROM (
        AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
     UNION ALL
     SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, month, 'failed', 'error', error,
-           failed_since, NULL, nullif(run_id, ''), NULL, NULL, NULL, message, NULL
+           failed_since, NULL, nullif(run_id, ''), NULL, NULL, NULL, message, NULL, {failed}
     FROM platform.derived_partitions WHERE error <> 'InputProblemError'
     UNION ALL
     SELECT 'marts.' || name, account, month, 'contradicted',
            CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, NULL, tried_at, NULL,
            nullif(run_id, ''), NULL, NULL, NULL, concat_ws(' ', value ->> 'rule', value ->> 'sentence'),
-           value ->> 'next_step'
+           value ->> 'next_step', {failed}
     FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
     UNION ALL
     SELECT 'accounts', key, NULL, 'retired', 'note', NULL, retired_at, NULL, NULL, NULL, NULL, NULL,
            format('The upstream does not list the account %s (%s) any more. Its rows stay.', title, key),
-           'If it should be listed, ask the upstream.'
+           'If it should be listed, ask the upstream.', {failed}
     FROM platform.accounts WHERE retired_at > now() - interval '7 days'
 ) AS problem
 LEFT JOIN platform.acknowledgements AS known
@@ -332,11 +333,16 @@ _COLUMNS = {
     "message": "What happened; of a failed slice with the next step.",
     "next_step": "What to do; null where the message says it.",
 }
-_COLUMNS_OF_TROUBLED = _COLUMNS | {"was_loaded": "Whether the slice was ever loaded."}
-_COLUMNS_OF_PROBLEMS = _COLUMNS | {
-    "acknowledged_until": "Until which day a person knows it; null where no person does.",
-    "acknowledged_by": "The login that acknowledged it.",
-}
+_EXIT_CODE = {"exit_code": "With which exit code a command ends for it."}
+_COLUMNS_OF_TROUBLED = _COLUMNS | {"was_loaded": "Whether the slice was ever loaded."} | _EXIT_CODE
+_COLUMNS_OF_PROBLEMS = (
+    _COLUMNS
+    | _EXIT_CODE
+    | {
+        "acknowledged_until": "Until which day a person knows it; null where no person does.",
+        "acknowledged_by": "The login that acknowledged it.",
+    }
+)
 _COLUMNS_OF_OFFERED = {
     "dataset": "The table in schema seller.",
     "is_dated": "Whether its slices are months.",
@@ -372,7 +378,9 @@ def _create(driver: psycopg.Connection[Any]) -> None:
     noted = _NOTED.replace("{is_in_doubt}", _IS_IN_DOUBT).replace("{lifetime}", lifetime).replace("{warned}", warned)
     driver.execute(noted)
     of_unread = _OF_UNREAD.format(hours=hours)
-    driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format(), of_unread=of_unread))
+    unauthorised, failed = map(sql.Literal, (ReauthorizationRequiredError.exit_code, CheckFailedError.exit_code))
+    codes = {"unauthorised": unauthorised, "failed": failed}
+    driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format(), of_unread=of_unread, **codes))
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
     comment_on_view(
         driver, "platform.offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED

@@ -358,6 +358,7 @@ SLICES = platform_table(
     Column("failed_since", MOMENT, comment="When it failed first, after its last load."),
     Column("failed_at", MOMENT, comment="When it failed last."),
     Column("failed_run_id", Text, comment="The Dagster run that failed last."),
+    Column("exit_code", Integer, comment="The exit code of that error."),
     counted("requests_in_vain", "The most requests that were sent in vain, before those of a day were used up."),
     Index(
         "ix_slices_unreported",

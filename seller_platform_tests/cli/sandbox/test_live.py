@@ -38,7 +38,7 @@ def test_each_day_is_a_line_and_a_later_command_continues(database: Database) ->
         *("2026-03-11", "2026-03-12", "2026-03-13", "2026-03-14")
     ]
     assert all("orders +" in line for line in lines[1:])
-    assert "outage: orders of A" in later[0]
+    assert "outage: orders of us-1001" in later[0]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ ORDERS = dataset_named("orders")
 NOW = datetime.now(UTC)
 MONTH = Window.month_of(NOW.date())
 KEY = "de-1"
+_READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
 _HELD = Doubt("days", "no row was read", 9, 0, claim={}, covers_all=True).note
 
@@ -144,8 +145,8 @@ CASES = [
         "late",
         "error",
         5,
-        lambda site: site.execute("UPDATE platform.slices SET current_at = now() - interval '27 h', read_at = NULL"),
-        end=lambda site: site.execute("UPDATE platform.slices SET current_at = now(), read_at = now()"),
+        lambda site: site.execute(_READ.format("now() - interval '27 h'")),
+        end=lambda site: site.execute(_READ.format("now()")),
     ),
     Case(
         "refused",

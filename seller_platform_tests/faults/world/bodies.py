@@ -46,7 +46,7 @@ class Body:
     other_days: bytes = b""
 
 
-_GOOD, _MISMATCH = Ending(), Ending(5, ("row counts do not match",))
+_GOOD, _MISMATCH = Ending(), Ending(5, ("Load the partition again",))
 DAY = "2026-03-05"
 """The day of all entries, in Berlin."""
 

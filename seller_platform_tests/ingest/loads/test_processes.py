@@ -144,7 +144,7 @@ def test_errors_of_processes_come_back(connected: Connected) -> None:
                 processes.load(request_of("transactions", MONTHS[0]), loader)
         finally:
             connected.upstream.missing = ()
-        with pytest.raises(UnknownAccountError, match="there is no account 'S9") as unknown:
+        with pytest.raises(UnknownAccountError, match="there is no account 'xx-9") as unknown:
             processes.load(request_of("orders", MONTHS[0], account="xx-9"), loader)
 
     assert refused.value.status == 404

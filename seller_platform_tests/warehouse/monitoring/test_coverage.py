@@ -7,8 +7,6 @@ from sqlalchemy import event, text
 
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import CheckFailedError
-from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
@@ -18,7 +16,7 @@ from seller_platform_tests.support.stored_rows import connect_accounts
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
 SINCE = date(2026, 3, 1)
-MARCH, FEBRUARY = Window.month_of(SINCE), Window.month_of(date(2026, 2, 1))
+MARCH = Window.month_of(SINCE)
 
 
 def _load(  # noqa: PLR0917  # six facts, each of another type
@@ -41,41 +39,20 @@ def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -
     _load(database, TRANSACTIONS, MARCH.until(date(2026, 3, 5)), 2, CountVerdict.MATCH, NOON - timedelta(days=1))
     _load(database, TRANSACTIONS, MARCH.since(date(2026, 3, 10)), 4, CountVerdict.UNVERIFIABLE, NOON)
 
-    (stored,) = coverage(database, since=SINCE)
+    (stored,) = coverage(database, since=SINCE, now=NOON)
 
     assert (stored.first_day, stored.last_day, stored.missing_days) == (date(2026, 3, 1), date(2026, 3, 31), 5)
     assert (stored.rows, stored.verdict, stored.read_at) == (6, "unverifiable", NOON)
-    assert (stored.state, stored.reason) == ("loaded", None)
-
-
-def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Database) -> None:
-    _list_accounts(database, "jp-1")
-    _load(database, TRANSACTIONS, MARCH, 1, CountVerdict.MATCH, NOON)
-    for month, message in ((FEBRUARY, "away\0"), (Window.month_of(date(2026, 1, 1)), "away"), (MARCH, "broken")):
-        keep_refusal(database, TRANSACTIONS, "jp-1", month, CheckFailedError(message), run_id="r1")
-
-    lines = {each.dataset: each for each in coverage(database, since=SINCE)}
-    refused = lines["transactions"]
-    for month in (FEBRUARY, Window.month_of(date(2026, 1, 1)), MARCH):
-        forget_refusal(database, TRANSACTIONS, "jp-1", month)
-    loaded = {each.dataset: each for each in coverage(database, since=SINCE)}["transactions"]
-
-    assert (refused.state, refused.rows) == ("refused", 1)
-    assert refused.reason == "2026-01, 2026-02: away; 2026-03: broken"
-    assert {(each.error, each.run_id) for each in refused.refusals} == {("CheckFailedError", "r1")}
-    assert (loaded.state, loaded.refusals) == ("loaded", ())
 
 
 def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database) -> None:
     _list_accounts(database, "jp-1")
     _list_accounts(database, "jp-9")
     _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
-    for dataset in (STOCK, TRANSACTIONS):
-        keep_refusal(database, dataset, "jp-1", None, CheckFailedError("gone"), run_id=None)
 
-    retired = [each for each in coverage(database, since=SINCE) if each.account == "jp-1"]
+    retired = [each for each in coverage(database, since=SINCE, now=NOON) if each.account == "jp-1"]
 
-    assert [(each.dataset, each.state) for each in retired] == [("warehouse_stock", "loaded")]
+    assert [each.dataset for each in retired] == ["warehouse_stock"]
 
 
 def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -> None:
@@ -95,7 +72,7 @@ def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -
         )
     statements.clear()
 
-    lines = coverage(database, since=SINCE)
+    lines = coverage(database, since=SINCE, now=NOON)
 
     assert len(statements) <= 5 + len(REFRESHED)
     assert len(lines) == 100 * len(REFRESHED) + 1
