@@ -92,7 +92,7 @@ SCREENS = [
     (["doctor"], ["Python", "PostgreSQL"]),
 ]
 TABLES = [
-    (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded", "refused"]),
+    (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded"]),
     (["diff", "orders", KEY], [KEY, ORDER, "order_total EUR", "7654321.00", "12345.67"]),
     (["explain", "orders", ORDER], [KEY, ORDER, "7654321.00", "12345.67"]),
     (["service", "user", "list", "--replica"], [EMAIL, KEY, "A Person"]),

@@ -22,7 +22,7 @@ from seller_platform_tests.support.collector import Collected, Collector, collec
 from seller_platform_tests.support.processes import COMMAND, announced_address, document, environment, free_port, run
 from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
 from seller_platform_tests.support.served import served as populated
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -120,6 +120,7 @@ def test_a_load_is_traced_into_the_service_without_secrets(
         codes = _connect(variables)
         synced = run(["sync", "--dataset", "inventory", "--account", "us-1", "--json"], variables)
         _ask_what_nobody_should_know(base_url, token)
+        wait_for(lambda: any(span.parent_id == "b7ad6b7169203331" for span in traced.named("GET /user/me")))
 
     loads = document(synced)["loads"]
     _assert_that_the_load_leads_into_the_service(traced, rows=sum(each["rows"] for each in loads if each["rows"] > 10))

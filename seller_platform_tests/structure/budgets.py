@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_539,
     "warehouse": 19_311,
     "contract": 1_413,
-    "tests": 59_052,
+    "tests": 59_048,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -54,18 +54,6 @@ def test_every_expected_dataset_has_a_line(variables: dict[str, str]) -> None:
     assert "`seller-platform sync` loads what is missing" in people.stderr
 
 
-def test_datasets_of_which_older_months_are_loaded_miss_months(variables: dict[str, str], database: Database) -> None:
-    today = Window.day(datetime.now(UTC).date())
-    for dataset in REFRESHED:
-        for key in KEYS:
-            mark_loaded(database, dataset, key, MARCH if dataset.is_dated else today)
-
-    seen = show(["status"], variables)
-
-    assert re.search(r"of\s+2\s+accounts, 2026-02\.\.[-\d]+:\s+It was never loaded\.", seen.text)
-    assert seen.code == 5
-
-
 def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str, str]) -> None:
     piped, seen = run(["status"], variables), show(["status"], variables)
 
