@@ -173,7 +173,7 @@ fail_on_option = click.option(
     default="error",
     show_default=True,
     type=click.Choice(["error", "warning", "never"]),
-    help="Which problems that nobody has acknowledged end the command with an exit code.",
+    help="Which problems end the command with an exit code; those that are acknowledged never do.",
 )
 
 

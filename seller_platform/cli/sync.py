@@ -242,8 +242,11 @@ def sync(
         synced = run_sample(installation, output) if only_sample else run_sync(installation, selection, output)
         report_loads(installation)
         said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else []
-        remaining = remaining_problems(installation, fail_on)
-    report(output, synced, problem_of(synced, remaining), said=said)
+        found = current_problems(installation)
+    error = problem_of(synced, found, fail_on)
+    if not isinstance(error, SlicesFailedError):
+        said += [f"{name}: {reason}" for name, reason in synced.failures.items()]
+    report(output, synced, error, said=said)
 
 
 def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
@@ -436,15 +439,18 @@ def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSl
     )
 
 
-def problem_of(synced: Synced, remaining: Sequence[Problem] = ()) -> SellerPlatformError | None:
+def problem_of(synced: Synced, found: Sequence[Problem] = (), fail_on: str = "error") -> SellerPlatformError | None:
     """Return an error if slices failed or something else is wrong; else None.
 
     Args:
-        remaining: The problems of the warehouse that let the command fail.
+        found: The problems of the warehouse. A failure that is acknowledged is none.
+        fail_on: Which of them let the command fail, as `failing` takes it.
     """
-    code = exit_code_of(remaining)
-    if synced.failures:
-        return SlicesFailedError(synced.failures, code or synced.exit_code, any_loaded=bool(synced.receipts))
+    remaining = failing(found, fail_on)
+    code, known = exit_code_of(remaining), {each.message for each in found if each.acknowledged_by is not None}
+    failures = {name: reason for name, reason in synced.failures.items() if reason not in known}
+    if failures and fail_on != "never":
+        return SlicesFailedError(failures, code or synced.exit_code, any_loaded=bool(synced.receipts))
     if not remaining:
         return None
     sentences = [runnable(f"{each.dataset}: {each.message} {each.next_step or ''}".strip()) for each in remaining]
@@ -454,12 +460,12 @@ def problem_of(synced: Synced, remaining: Sequence[Problem] = ()) -> SellerPlatf
     return error
 
 
-def remaining_problems(installation: Installation, fail_on: str) -> Sequence[Problem]:
-    """Return the problems that let a command fail, and forget acknowledgements of those that have ended."""
+def current_problems(installation: Installation) -> Sequence[Problem]:
+    """Return the problems of the warehouse, and forget acknowledgements of those that have ended."""
     database = installation.database
     end_acknowledgements(database)
     read = [each.key for each in accounts(database) if each.account.problem is None]
-    return failing(problems(database, expected=REFRESHED, accounts=read), fail_on)
+    return problems(database, expected=REFRESHED, accounts=read)
 
 
 def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:

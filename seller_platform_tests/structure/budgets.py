@@ -10,16 +10,16 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_289,
-    "cli": 8_940,
+    "cli": 8_946,
     "orchestration": 6_917,
     "service": 11_624,
     "sandbox": 2_393,
     "answers": 1_104,
     "ingest": 3_413,
     "client": 4_539,
-    "warehouse": 19_311,
+    "warehouse": 19_298,
     "contract": 1_413,
-    "tests": 59_048,
+    "tests": 59_059,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import httpx
 import httpx2
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -18,7 +18,6 @@ from pydantic import AnyUrl
 
 from seller_platform.contract.tokens import code_challenge
 from seller_platform_tests.support.client_documents import Documents
-from seller_platform_tests.support.processes import COMMAND
 from seller_platform_tests.support.served import ANN, PASSWORD, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -134,12 +133,6 @@ class Host:
             f"{self.base_url}{self.path}", content=content, headers=sent, timeout=PATIENCE_SECONDS
         )
         return answer
-
-
-def ask_process(variables: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """Return the results of calls of tools, over the standard streams of `seller-platform mcp`."""
-    command, *arguments = [*COMMAND, "mcp"]
-    return asyncio.run(_call(Client(StdioServerParameters(command=command, args=arguments, env=variables)), calls))
 
 
 async def _call(

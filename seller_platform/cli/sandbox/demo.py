@@ -16,7 +16,7 @@ from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.cli.sync import SyncDocument, Synced, problem_of, remaining_problems, report
+from seller_platform.cli.sync import SyncDocument, Synced, current_problems, problem_of, report
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
@@ -80,9 +80,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             extend_history(installation.database, installation.settings.history_start)
             since = keep_history_start(installation.database, installation.settings.history_start)
             synced = _load(installation, since, output)
-            problem = problem_of(synced, remaining_problems(installation, "error")) or _difference(
-                installation, stack, since
-            )
+            problem = problem_of(synced, current_problems(installation)) or _difference(installation, stack, since)
             insights = [] if problem else _insights(installation, output)
     report(output, synced, problem, DemoDocument, insights=insights)
     earlier = Window(stack.period.start, max(stack.period.start, since))

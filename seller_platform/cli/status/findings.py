@@ -45,8 +45,10 @@ def findings(overview: Overview) -> list[Notice]:
 def _notice(overview: Overview, group: Sequence[Problem]) -> Notice:
     first = group[0]
     key = first.accounts[0]
-    text = first.message.replace(key, with_title(key, overview.titles), 1) if first.owners == 1 else first.message
-    if first.dataset != "accounts" and not first.message.startswith(f"{first.dataset} of "):
+    text, named = first.message, f"{first.dataset} of {key}"
+    if text.startswith(f"{named}, "):
+        text = f"{first.dataset} of {with_title(key, overview.titles)}{text.removeprefix(named)}"
+    elif first.dataset != "accounts":
         owners = max(each.owners for each in group)
         whose = with_title(key, overview.titles) if owners == 1 else count_of(owners, "account")
         text = f"{first_few([each.dataset for each in group])} of {whose}{_months(first)}: {first.message}"

@@ -31,7 +31,7 @@ class Problem:
         run_id: A run that shows it, if there is one.
         rows: How many rows are concerned, where that is known.
         amount: The money at stake, where that is known.
-        acknowledged_by: The login that acknowledged it; None where nobody did.
+        acknowledged_by: The login that acknowledged it; None unless it is acknowledged.
     """
 
     kind: str
@@ -94,7 +94,7 @@ def problems(
 
 
 def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, ...]:
-    """Return the problems that let a command fail: errors, or warnings too, that nobody has acknowledged.
+    """Return the problems that let a command fail: errors, or warnings too, that are not acknowledged.
 
     Args:
         fail_on: error, warning or never.
@@ -127,16 +127,16 @@ def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
 
 _ACKNOWLEDGE = text("""
     INSERT INTO platform.acknowledgements (kind, dataset, account, month, message, rows, amount, until, note)
-    SELECT DISTINCT ON (kind, dataset, account, month)
-           kind, dataset, account, month, message, rows, amount, CAST(:until AS date), CAST(:note AS text)
+    SELECT kind, dataset, account, month, message, max(rows), max(abs(amount)), CAST(:until AS date),
+           CAST(:note AS text)
     FROM platform.problems
     WHERE kind = :kind AND (CAST(:dataset AS text) IS NULL OR dataset = :dataset)
       AND (CAST(:account AS text) IS NULL OR account = :account)
       AND (CAST(:month AS date) IS NULL OR month = :month)
-    ORDER BY kind, dataset, account, month, rows DESC NULLS LAST
-    ON CONFLICT (kind, dataset, account, month) DO UPDATE
-    SET message = excluded.message, rows = excluded.rows, amount = excluded.amount, until = excluded.until,
-        note = excluded.note, by = excluded.by, at = now()
+    GROUP BY kind, dataset, account, month, message
+    ON CONFLICT (kind, dataset, account, month, md5(message)) DO UPDATE
+    SET rows = excluded.rows, amount = excluded.amount, until = excluded.until, note = excluded.note, by = excluded.by,
+        at = now()
     RETURNING dataset, account, month
 """)
 
@@ -182,7 +182,8 @@ _END = text("""
     WHERE NOT EXISTS (
         SELECT FROM platform.problems AS problem
         WHERE acknowledged_by IS NOT NULL AND problem.kind = known.kind AND problem.dataset = known.dataset
-          AND problem.account = known.account AND problem.month IS NOT DISTINCT FROM known.month)
+          AND problem.account = known.account AND problem.month IS NOT DISTINCT FROM known.month
+          AND problem.message = known.message)
 """)
 
 

@@ -15,7 +15,7 @@ from heapq import nlargest
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, text, tuple_
+from sqlalchemy import Connection, delete, insert, text, tuple_
 
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
@@ -165,18 +165,6 @@ def compare_changed(database: Database, receipts: Iterable[Receipt]) -> None:
             compare_ledgers(database, months)
         except WarehouseUnavailableError as error:
             _LOG.warning("The accounts of a seller are not compared: %s", error)
-
-
-def repeated_ledgers(database: Database) -> list[RepeatedLedger]:
-    """Return what the last comparison stored, the largest share of an account's month first."""
-    columns = REPEATED_LEDGERS.c
-    statement = select(*(columns[name] for name in RepeatedLedger.__dataclass_fields__))
-    rows = database.execute(statement).mappings().all()
-    repeated = [
-        RepeatedLedger(**{**row, "amounts": {currency: Decimal(amount) for currency, amount in row["amounts"].items()}})
-        for row in rows
-    ]
-    return sorted(repeated, key=lambda each: (each.account, each.month, -each.share))
 
 
 def _sizes(connection: Connection, parts: Collection[Part] | None) -> list[_Size]:

@@ -68,13 +68,6 @@ class SliceStates:
         """Return how many months of an account are not loaded."""
         return sum(state is not SliceState.LOADED for state in self._troubled_months.get(account, ()))
 
-    @property
-    def missing(self) -> int:
-        """How many months of dated datasets are not loaded, or not as a whole."""
-        dated = {dataset.name for dataset in self.datasets if dataset.is_dated}
-        unread = (SliceState.MISSING, SliceState.INCOMPLETE)
-        return sum(state in unread for (name, _), states in self.troubled.items() if name in dated for state in states)
-
     @cached_property
     def _troubled_months(self) -> Mapping[str, Sequence[SliceState]]:
         dated = [dataset.name for dataset in self.datasets if dataset.is_dated]

@@ -423,7 +423,12 @@ ACKNOWLEDGEMENTS = platform_table(
     Column("note", Text, comment="Why it is no problem."),
     Column("by", Text, nullable=False, server_default=text("session_user"), comment="The login of the database."),
     stamped("at", "When it was acknowledged."),
-    Index(None, "kind", "dataset", "account", "month", unique=True, postgresql_nulls_not_distinct=True),
+    Index(
+        "ix_acknowledgements",
+        *("kind", "dataset", "account", "month", text("md5(message)")),
+        unique=True,
+        postgresql_nulls_not_distinct=True,
+    ),
 )
 
 REPEATED_LEDGERS = platform_table(

@@ -1,4 +1,4 @@
-"""Tests that everything says the same of what is wrong: text, JSON, exit code, alert, tool and the printed command."""
+"""Tests that everything says the same of what is wrong: text, JSON, exit codes, alerts and the printed command."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.monitoring.problems import end_acknowledgements, failing, problems, to_report
+from seller_platform.warehouse.monitoring.problems import end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment, run
@@ -104,13 +104,7 @@ CASES = [
     ),
     Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_again),
     Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_again),
-    Case(
-        "postponed",
-        "note",
-        0,
-        lambda site: site.fail(RequestsUsedUpError("default", per_day=10, renews_at=NOW)),
-        end=_again,
-    ),
+    Case("postponed", "note", 0, lambda site: site.fail(_USED_UP), end=_again),
     Case(
         "held",
         "error",
@@ -194,8 +188,10 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     assert (before, code, screen.returncode) == ((0, {}), case.code, case.code)
     assert {kind: each["severity"] for kind, each in found.items()} == {case.kind: case.severity}
     assert {each.kind for each in read} == {case.kind}
-    error = problem_of(Synced([], {}), failing(read))
+    synced = Synced([], {"the slice": read[0].message} if case.code else {}, exit_code=case.code)
+    error = problem_of(synced, read)
     assert (error.exit_code if error else 0) == case.code
+    assert problem_of(synced, read, "never") is None
     assert bool(to_report(read, NOW)) == (case.severity != "note")
     assert re.search(rf"^{case.kind} ", screen.stdout, re.MULTILINE)
     for severity, ends in (("warning", case.severity != "note"), ("never", False)):
@@ -210,7 +206,8 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     code, found = site.status()
     assert (known.returncode, code) == (0, 0), known.stderr
     assert found[case.kind]["acknowledged_by"]
-    assert not to_report(problems(site.database, expected=REFRESHED, accounts=[KEY]), NOW)
+    read = problems(site.database, expected=REFRESHED, accounts=[KEY])
+    assert (to_report(read, NOW), problem_of(synced, read)) == ((), None)
     if case.worsen is not None:
         case.worsen(site)
         assert site.status()[1][case.kind]["acknowledged_by"] is None
@@ -219,6 +216,22 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     end_acknowledgements(site.database)
     case.plant(site)
     assert site.status()[1][case.kind]["acknowledged_by"] is None
+
+
+def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
+    check = '{"rule": "Sums agree.", "sentence": "%s", "next_step": "Enter costs.", "is_warning": false}'
+    found = ", ".join(f'"{number}": {check % f"Rows: {number}."}' for number in range(2))
+    site.execute(
+        "INSERT INTO platform.derived_partitions (folder, name, account, month, changes, version, tried_at, "
+        "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, 1, '1', now(), CAST(:found AS jsonb))",
+        **{"key": KEY, "month": MONTH.start, "found": f"{{{found}}}"},
+    )
+
+    before, _ = site.status()
+    known = run(["acknowledge", "contradicted"], site.variables)
+
+    assert (before, known.returncode, site.status()[0]) == (5, 0, 0), known.stderr
+    assert "2 problems are acknowledged" in known.stdout + known.stderr
 
 
 def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
