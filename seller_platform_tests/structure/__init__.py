@@ -1,4 +1,4 @@
-"""Measures the structure of the code; `python -m seller_platform_tests.structure` prints the numbers.
+"""Measures the structure of the code, for `test_structure`.
 
 - `source`: the modules of both packages, parsed
 - `budgets`: lines that each floor may have

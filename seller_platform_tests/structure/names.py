@@ -77,15 +77,6 @@ def unlisted_modules() -> list[str]:
     return offenders
 
 
-def folders_without_tests() -> list[str]:
-    """Return the folders of the product without a folder of tests of their name."""
-    return [
-        str(folder.relative_to(ROOT))
-        for folder in folders()
-        if folder != PRODUCT and not (TESTS / folder.relative_to(PRODUCT)).is_dir()
-    ]
-
-
 def long_test_names() -> list[str]:
     """Return the tests whose names are too long, with their length."""
     return [

@@ -88,10 +88,10 @@ def cells() -> Iterator[Cell]:
             yield Cell(_FRAMINGS[(row + column) % len(_FRAMINGS)], name, environment)
 
 
-def chosen(number: int, seed: int = 1) -> list[Cell]:
-    """Return so many cells that together have each value of each axis; the same ones for a seed."""
+def chosen(number: int) -> list[Cell]:
+    """Return so many cells that together have each value of each axis; always the same ones."""
     left, picked = list(cells()), list[Cell]()
-    Random(seed).shuffle(left)
+    Random(1).shuffle(left)
     missing = {value for cell in left for value in enumerate(cell)}
     while left and len(picked) < number:
         picked.append(max(left, key=lambda cell: len(missing.intersection(enumerate(cell)))))
