@@ -25,7 +25,6 @@ def shop(database: Database) -> Shop:
     account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
     connect_accounts(database, [(ACCOUNT, account)])
     shop = Shop(database)
-    shop.insert("accounts", (1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
     mark_loaded(database, dataset_named("accounts"), "default", Window.day(date(2026, 3, 1)))
     shop.sell("2026-03-02", "A", 3, "30.00")
     shop.sell("2026-03-03", "B", 1, "1234.50")

@@ -17,7 +17,6 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.due import Derived, partition_states
-from seller_platform.warehouse.monitoring.mart_inputs import inputs_of
 from seller_platform.warehouse.monitoring.problems import problems_of_months
 from seller_platform.warehouse.readers.loaded import require_days, require_loaded
 from seller_platform.warehouse.readers.relations import Selection, relation_of
@@ -111,7 +110,7 @@ class Asked:
     @property
     def inputs(self) -> list[str]:
         """The names of all datasets that the answer is computed from, also of those without days."""
-        return [each.name for each in (inputs_of(self.mart) if self.mart else self.datasets)]
+        return [each.name for each in (self.mart.datasets if self.mart else self.datasets)]
 
     @property
     def table(self) -> str:

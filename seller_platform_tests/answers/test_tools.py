@@ -15,7 +15,6 @@ from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.monitoring.mart_inputs import inputs_of
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
@@ -107,7 +106,7 @@ def test_a_figure_of_an_old_build_says_so_and_one_of_no_build_is_refused(databas
     january, today = Window.month_of(date(2026, 1, 1)), Window.day(NOW.date())
     connect_accounts(database, [("S1", Account(1, "A", "US", "USD", "UTC", "M", "S1"))])
     extend_history(database, january.start)
-    for dataset in inputs_of(ACCOUNT_PROFIT_DAILY):
+    for dataset in ACCOUNT_PROFIT_DAILY.datasets:
         store_receipt(database, dataset, "S1", january if dataset.is_dated else today, at=NOW, time_zone="UTC")
     asker = Asker(database, clock=lambda: NOW)
     units = {"metric": "units", "first_day": "2026-01-01", "last_day": "2026-01-31"}

@@ -40,7 +40,7 @@ _SLICES = """
     FROM (SELECT *, platform.month_of_slice(dataset, window_start) AS of_month FROM platform.loads) AS load
 """
 _BUILT = sql.SQL(
-    "COPY platform.derived_partitions (folder, name, account, month, changes, version, run_id, tried_at, "
+    "COPY platform.derived_partitions (folder, name, account, month, fingerprint, run_id, tried_at, "
     "digest, changed_build_id) FROM STDIN"
 )
 
@@ -80,8 +80,7 @@ def fill_warehouse(database: Database, keys: Sequence[str], months: Sequence[Win
                             derived.name,
                             state.account,
                             state.month,
-                            state.changes,
-                            derived.version,
+                            state.fingerprint,
                             "run",
                             moment,
                             bytes(16),

@@ -72,7 +72,7 @@ def create_mart(database: Database) -> None:
 def build_due(world: "World", database: Database) -> int:
     """Build the partitions that are due, and return their number."""
     world.has_marts = True
-    due = [each for each in _states(world, database) if each.reason is None]
+    due = [each for each in _states(world, database) if each.reason is None and each.problem is None]
     for state in due:
         build_partition(database, _MART, state.account, state.window, run_id="marts")
     return len(due)

@@ -29,10 +29,8 @@ from seller_platform.errors import (
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
-from seller_platform.warehouse.marts.builds import Build
+from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
-from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 
 _COLUMNS = ("account", "months", "rows", "result")
 
@@ -182,10 +180,9 @@ def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[Par
     with output.progress("Building marts", len(due)) as show:
         for name, states in groupby(due, key=attrgetter("name")):
             mart = marts_of[name]
-            problems = slice_problems(database, inputs_of(mart))
             for state in states:
                 try:
-                    builds.append(build_unless_failed(database, mart, state.account, state.window, problems))
+                    builds.append(build_partition(database, mart, state.account, state.window))
                 except WarehouseUnavailableError:
                     raise
                 except SellerPlatformError as error:

@@ -27,8 +27,8 @@ from seller_platform.errors import (
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.builds import checked_partitions
 from seller_platform.warehouse.monitoring.doubtful_slices import DoubtfulSlice, checked_slices
+from seller_platform.warehouse.monitoring.mart_checks import checked_partitions
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.postgres.database import Database
 

@@ -20,11 +20,9 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, ChartForm, Mart
-from seller_platform.warehouse.marts.builds import Build, chosen_parameters, reporting
+from seller_platform.warehouse.marts.builds import Build, build_partition, reporting
 from seller_platform.warehouse.marts.due import Derived
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 
 GROUP = "marts"
@@ -54,7 +52,7 @@ def mart_followers(
             placement.asset_key(mart),
             mart,
             Derived.of(mart),
-            frozenset(placement.asset_key(each) for each in inputs_of(mart)),
+            frozenset(placement.asset_key(each) for each in mart.datasets),
         )
         for mart in marts_of(datasets, marts)
     ]
@@ -98,17 +96,15 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, _: Sequence[str | None]
     ) -> Callable[[str | None], Made]:
         with foreseen():
-            parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
-        problems = slice_problems(warehouse.database, inputs_of(mart))
+            parameters = mart.chosen_parameters(context.op_execution_context.op_config or {})
 
         def build(partition: str | None) -> Made:
             assert partition is not None, f"{mart.name} has no partitions"
             before = newest_event(context.instance)
-            result = build_unless_failed(
+            result = build_partition(
                 warehouse.database,
                 mart,
                 *read_partition_key(partition),
-                problems,
                 key_prefix=placement.written_prefix,
                 parameters=parameters,
                 run_id=context.run.run_id,
@@ -122,7 +118,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         for parameter in mart.parameters
     }
     return derived_asset(
-        spec, mart, inputs_of(mart), builder, placement, done="built", checked=[mart], config_schema=config
+        spec, mart, mart.datasets, builder, placement, done="built", checked=[mart], config_schema=config
     )
 
 

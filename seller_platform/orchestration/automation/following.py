@@ -24,9 +24,6 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
-from seller_platform.warehouse.monitoring.mart_inputs import failed_input, inputs_of
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
-from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "marts_and_exports"
 _SECONDS_BETWEEN_TICKS = 30
@@ -97,7 +94,7 @@ def following_definitions(
             due: _States = {
                 each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers
             }
-        ready = _without_failed_inputs(database, due)
+        ready = {each: [state for state in states if state.problem is None] for each, states in due.items()}
         free = _without_those_under_way(context, ready, listed)
         requests = list(_requests(free, listed, now))
         yield from requests
@@ -110,19 +107,6 @@ def following_definitions(
             yield dg.SkipReason("; ".join(waits) or "nothing is due")
 
     return dg.Definitions(sensors=[evaluate])
-
-
-def _without_failed_inputs(database: Database, due: _States) -> _States:
-    datasets = {dataset for each, states in due.items() if each.mart and states for dataset in inputs_of(each.mart)}
-    problems = slice_problems(database, datasets) if datasets else {}
-    return {
-        each: [
-            state
-            for state in states
-            if each.mart is None or failed_input(problems, each.mart, state.account, state.window) is None
-        ]
-        for each, states in due.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -209,9 +193,9 @@ def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[d
     for run, group in runs[:_RUNS_PER_TICK]:
         followers = [group[source.name] for source in run.datasets]
         names = "+".join(each.key.to_user_string() for each in followers)
-        changes = sum(state.changes for each in followers for state in chosen[each])
+        changes = sha256(b"".join(state.fingerprint for each in followers for state in chosen[each])).hexdigest()
         yield dg.RunRequest(
-            run_key=f"{names}:{run.first}:{run.last}:{changes}:{now:%Y-%m-%dT%H}",
+            run_key=f"{names}:{run.first}:{run.last}:{changes[:_VERSION_DIGITS]}:{now:%Y-%m-%dT%H}",
             asset_selection=[each.key for each in followers],
             asset_check_keys=[],  # the step reports them
             # With the tag of its account, a run would wait for the loads of the account.

@@ -22,13 +22,11 @@ from seller_platform.errors import CheckFailedError, InputProblemError, RequestE
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.builds import Build, hold_partition
+from seller_platform.warehouse.marts.builds import Build, build_partition, hold_partition
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
-from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
@@ -277,11 +275,11 @@ def _built(
     """
     with connection.begin():
         states = partition_states(connection, Derived.of(mart), [account.key], months)
-    problems, builds = slice_problems(database, [TRANSACTIONS]), []
+    builds = []
     for state in states:
         if not state.is_current:
             try:
-                builds.append(build_unless_failed(database, mart, account.key, state.window, problems))
+                builds.append(build_partition(database, mart, account.key, state.window))
             except InputProblemError:
                 if state.window == months[-1]:
                     raise

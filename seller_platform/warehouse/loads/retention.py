@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from datetime import date
 
 from psycopg import sql
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
 from seller_platform.warehouse.jobs.report_jobs import OPEN, is_untold
@@ -99,15 +112,16 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
     stored = partition_of(table_for(dataset), number)
     day, months = stored.c[LOCAL_DAY], (stored.c.account, func.date_trunc("month", stored.c[LOCAL_DAY]))
     kept = select(stored.c.account, func.max(day)).where(day < before).group_by(*months)
-    return sum(
-        _remove(
-            database,
-            table,
-            and_(table.c[LOCAL_DAY] < before, tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept)),
-            dry=dry,
-        )
-        for table in (partition_of(history_of(dataset), number), stored)
-    )
+    removed = 0
+    for table in (partition_of(history_of(dataset), number), stored):
+        is_old = and_(table.c[LOCAL_DAY] < before, tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept))
+        with database.begin() as connection:
+            if table is stored and not dry:  # exports have these rows
+                of_old = select(table.c.account).where(is_old)
+                changed = and_(SLICES.c.dataset == dataset.name, SLICES.c.account.in_(of_old))
+                connection.execute(update(SLICES).where(changed).values(pruned_before=before))
+            removed += _removed(connection, table, is_old, dry=dry)
+    return removed
 
 
 def _remove_receipts(database: Database, receipts_before: date, unchanged_before: date, *, dry: bool) -> int:
@@ -154,6 +168,10 @@ def _analyze(database: Database, dataset: Dataset) -> None:
 
 def _remove(database: Database, table: Table, condition: ColumnElement[bool], *, dry: bool) -> int:
     with database.begin() as connection:
-        if dry:
-            return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
-        return connection.execute(delete(table).where(condition)).rowcount
+        return _removed(connection, table, condition, dry=dry)
+
+
+def _removed(connection: Connection, table: Table, condition: ColumnElement[bool], *, dry: bool) -> int:
+    if dry:
+        return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+    return connection.execute(delete(table).where(condition)).rowcount

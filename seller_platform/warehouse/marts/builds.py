@@ -1,24 +1,23 @@
 """Builds: a partition of a mart is replaced whole, in one transaction, with a receipt."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, insert, text
 
 from seller_platform.contract import Window
-from seller_platform.errors import RequestError, WarehouseError
+from seller_platform.errors import InputProblemError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
-from seller_platform.warehouse.marts.due import Derived, keep_try, partition_states, state_of
-from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
+from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
+from seller_platform.warehouse.marts.tables import BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
@@ -29,9 +28,9 @@ _SETTINGS = """
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
-_NEXT_BUILD = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"
 _SHOWN = 5
 _EXAMPLES = 3
+_NEXT_BUILD = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"
 
 _Driver = psycopg.Connection[Any]
 
@@ -116,6 +115,7 @@ def build_partition(
     *,
     parameters: Mapping[str, int] | None = None,
     run_id: str | None = None,
+    key_prefix: str = "",
 ) -> Build:
     """Compute a partition from the datasets as they are now.
 
@@ -125,15 +125,17 @@ def build_partition(
     Args:
         window: The month of a monthly mart; None for the others.
         parameters: Values of the mart's parameters; those left out have their defaults.
+        key_prefix: What stands before the names of assets.
 
     Raises:
+        InputProblemError: The slice of an input has a problem. The partition is as it was.
         WarehouseError: PostgreSQL refused a value. The partition is as it was.
         RequestError: A parameter is unknown, too small or too large, or the window is not a month of the mart.
         WarehouseUnavailableError: The server went away. The partition is as it was, or as it should be.
     """
-    chosen = chosen_parameters(mart, parameters or {})
-    bindings = _bindings(mart, account, window, chosen)
-    derived, state = Derived.of(mart), None
+    chosen = mart.chosen_parameters(parameters or {})
+    bindings = mart.bindings(account, window, chosen)
+    derived, state = Derived.of(mart, chosen), None
     with _locked(database, mart, account, window) as connection:
         try:
             with _mart_errors(mart, account, window), connection.begin():
@@ -141,11 +143,13 @@ def build_partition(
                 driver = driver_of(connection)
                 driver.execute(_ONE_MOMENT)
                 state = state_of(connection, derived, account, window)
+                if problem := state.input_problem(key_prefix):
+                    raise problem
                 driver.execute(_SETTINGS)
                 bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
                 rows, digest = _replace(driver, mart, bindings)
-                check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
-                chart_rows = _of_one_currency(_rows(driver, mart.chart.query, bindings))
+                check_results = tuple(evaluate(driver, check, bindings) for check in mart.all_checks)
+                chart_rows = _of_one_currency(rows_of(driver, mart.chart.query, bindings))
                 build = Build(
                     id=bindings[BUILD_ID],
                     mart=mart,
@@ -176,9 +180,9 @@ def build_partition(
                     run_id=run_id,
                     digest=digest,
                     build_id=build.id,
-                    failed_checks=_failed(mart, check_results, rows),
+                    failed_checks=failed_checks(mart, check_results, rows),
                 )
-        except WarehouseError as error:
+        except (WarehouseError, InputProblemError) as error:
             if state is not None:
                 with connection.begin():
                     keep_try(connection, derived, state, run_id=run_id, error=error)
@@ -202,100 +206,6 @@ def reporting(database: Database, build: Build) -> Iterator[bool]:
     with _locked(database, build.mart, build.account, build.window) as connection, connection.begin():
         is_current = state_of(connection, Derived.of(build.mart), build.account, build.window).is_current
         yield is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
-
-
-def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
-    """Evaluate the checks of partitions as they are stored now, without building them, and store the results.
-
-    Partitions are left out that passed, whose rows are those of their newest build, and whose inputs did not change
-    since. The others are returned.
-    """
-    month: sql.Composable = sql.SQL("NULL::date")
-    if mart.day:
-        month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
-    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
-    statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
-    evaluated = []
-    with database.begin() as connection:
-        driver = driver_of(connection)
-        driver.execute(_CHECK_SETTINGS)
-        built = _rows(driver, statement, {"mart": mart.name})
-        months = [Window.month_of(first) for first in {row["month"] for row in built} if first]
-        states = partition_states(connection, Derived.of(mart), list({row["account"] for row in built}), months)
-        changes = {(state.account, state.month): state.changes for state in states}
-        for row in built:
-            if row["is_in_doubt"] or row["changes"] != changes[row["account"], row["month"]]:
-                window = row["month"] and Window.month_of(row["month"])
-                bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
-                failed = _failed(mart, [_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
-                facts = {"mart": mart.name, "account": row["account"], "month": row["month"]}
-                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed) if failed else None})
-                evaluated.append((row["account"], window))
-    return evaluated
-
-
-def _failed(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
-    """Return the checks that fail as `platform.derived_partitions` keeps them."""
-    return {result.check.name: result.described(mart, rows) for result in results if not result.passed}
-
-
-@dataclass(frozen=True)
-class FailedPartition:
-    """A partition of a mart whose checks fail.
-
-    Attributes:
-        month: Its first day; None of a whole account.
-        checks: What contradicts each check that fails, by name.
-    """
-
-    account: str
-    title: str
-    month: date | None
-    run_id: str | None
-    tried_at: datetime
-    checks: Mapping[str, Mapping[str, Any]]
-
-
-def checked_partitions(
-    database: Database, mart: Mart, accounts: Collection[str] | None = None
-) -> tuple[int, list[FailedPartition]]:
-    """Return how many partitions of a mart are built, and those whose checks fail, newest months first.
-
-    Args:
-        accounts: The keys of the accounts; None for all.
-    """
-    bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
-    with database.begin() as connection:
-        driver = driver_of(connection)
-        (counted,) = _rows(driver, _COUNT_PARTITIONS, bound)
-        return counted["count"], [FailedPartition(**row) for row in _rows(driver, _FAILED_PARTITIONS, bound)]
-
-
-def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
-    """Return the value of each parameter of a mart.
-
-    Raises:
-        RequestError: A parameter is unknown, or its value too small or too large.
-    """
-    declared = {parameter.name: parameter for parameter in mart.parameters}
-    for name, value in given.items():
-        if name not in declared:
-            raise RequestError(f"{mart.name} has no parameter {name!r}; it has {', '.join(declared) or 'none'}")
-        low, high = declared[name].minimum, declared[name].maximum
-        if not low <= value <= high:
-            raise RequestError(f"{mart.name}: {name} is {value}; it must be a number from {low} to {high}")
-    return {name: given.get(name, parameter.default) for name, parameter in declared.items()}
-
-
-def _bindings(mart: Mart, account: str, window: Window | None, parameters: Mapping[str, int]) -> dict[str, Any]:
-    bindings: dict[str, Any] = {ACCOUNT: account, **parameters}
-    if not mart.is_monthly:
-        if window is not None:
-            raise RequestError(f"{mart.name} is built for a whole account, not for {window}. Leave the window out")
-        return bindings
-    if window is None or window != Window.month_of(window.start):
-        raise RequestError(f"{mart.name} is built month by month, and {window} is not one. Pass Window.month_of(day)")
-    return {**bindings, "first_day": window.start, "end_day": window.end}
 
 
 @contextmanager
@@ -333,27 +243,7 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
         ) from None
 
 
-_BUILT = """
-WITH stored AS (
-    SELECT account, month, sha256(convert_to(string_agg(line, chr(10) ORDER BY line), 'UTF8')) AS digest
-    FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table}) AS lines
-    GROUP BY account, month
-)
-SELECT DISTINCT ON (account, month)
-       made.account, made.month, made.changes, build.id, build.parameters, build.rows,
-       failed_checks IS NOT NULL OR made.digest <> coalesce(stored.digest, sha256(''))
-       OR error IS NOT NULL AND error <> 'InputProblemError' AS is_in_doubt
-FROM platform.derived_partitions AS made
-JOIN platform.mart_builds AS build ON build.mart = made.name AND build.account = made.account
-                                  AND build.window_start IS NOT DISTINCT FROM made.month
-LEFT JOIN stored ON stored.account = made.account AND stored.month IS NOT DISTINCT FROM made.month
-WHERE folder = '' AND name = %(mart)s AND made.digest IS NOT NULL
-ORDER BY account, month, build.id DESC
-"""
-_KEEP_CHECKS = """
-UPDATE platform.derived_partitions SET failed_checks = %(failed)s
-WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
-"""
+_FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
 _KEEP_REPORTED = """
 UPDATE platform.derived_partitions SET run_id = ''
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
@@ -362,19 +252,6 @@ WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT
                    WHERE mart = %(mart)s AND account = %(account)s
                      AND window_start IS NOT DISTINCT FROM %(month)s::date)
 """
-_COUNT_PARTITIONS = sql.SQL("""
-SELECT count(*) AS count FROM platform.derived_partitions
-WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
-  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
-""")
-_FAILED_PARTITIONS = sql.SQL("""
-SELECT account, coalesce(title, '') AS title, month, run_id, tried_at, failed_checks AS checks
-FROM platform.derived_partitions LEFT JOIN platform.accounts ON accounts.key = account
-WHERE folder = '' AND name = %(mart)s AND failed_checks IS NOT NULL
-  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
-ORDER BY month DESC, account
-""")
-_CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
 _DELETE = "DELETE FROM {table} WHERE {inside}"
 _INSERT = """
 INSERT INTO {table} ({columns}, account, build_id)
@@ -391,7 +268,6 @@ JOIN platform.slices USING (dataset)
 WHERE account = %(account)s AND load_id IS NOT NULL AND (first IS NULL OR month >= first AND month < after)
 GROUP BY dataset
 """
-_FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
 
 
 def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) -> tuple[int, bytes]:
@@ -411,13 +287,20 @@ def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) ->
     return rows, digest
 
 
-def _check(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
+def failed_checks(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
+    """Return the checks that fail as `platform.derived_partitions` keeps them."""
+    return {result.check.name: result.described(mart, rows) for result in results if not result.passed}
+
+
+def evaluate(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
+    """Return the rows that contradict a check of a partition."""
     statement = sql.SQL(_FIRST_OF).format(query=check.contradictions, limit=sql.Literal(_SHOWN))
-    rows = _rows(connection, statement, bindings)
+    rows = rows_of(connection, statement, bindings)
     return CheckResult(check, max((row.pop("found_in_all") for row in rows), default=0), tuple(rows))
 
 
-def _rows(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> list[dict[str, Any]]:
+def rows_of(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the rows of a query by the names of their columns."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, bindings).fetchall()
 

@@ -31,7 +31,6 @@ _OWN = """
 own AS MATERIALIZED (
     SELECT coalesce(
         (SELECT currency_code FROM platform.accounts WHERE key = %(account)s),
-        (SELECT min(currency_code) FROM seller.accounts WHERE account = %(account)s),
         {no_currency}
     ) AS currency
 )"""

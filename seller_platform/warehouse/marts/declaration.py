@@ -1,14 +1,17 @@
 """What a mart is: a table that is computed from datasets and declared once."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from psycopg import sql
 
-from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.contract import Dataset, Kind, Slicing, Window
+from seller_platform.errors import RequestError
 
 MARTS_SCHEMA = "marts"
 
@@ -148,6 +151,7 @@ class Mart:
         inputs: The datasets it is computed from.
         query: Returns the rows of a partition in the order of `columns`. It is given `account`, the parameters and,
             where the mart is monthly, `first_day` and `end_day`, the first day after the month.
+        rules: The texts of files with rules of one's own that the query follows.
         checks: The checks of every partition, without that of its keys.
         chart: The chart of every partition.
         day: The column whose day places a row in its month; None where a partition is a whole account.
@@ -163,11 +167,17 @@ class Mart:
     chart: Chart
     day: str | None = None
     parameters: tuple[MartParameter, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @property
     def is_monthly(self) -> bool:
         """Whether a partition is an account's month, not a whole account."""
         return self.day is not None
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        """Its inputs that decide what is computed: all but the list of accounts."""
+        return [each.dataset for each in self.inputs if each.dataset.slicing is not Slicing.CONNECTION]
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -180,12 +190,13 @@ class Mart:
 
     @property
     def version(self) -> str:
-        """A digest of what decides the rows: columns, inputs, parameters, and the query with its rules to the byte."""
+        """A digest of what decides the rows and their checks: columns, inputs, queries, and the file of rules."""
         columns = [(each.name, each.kind.name, each.key, each.nullable) for each in self.columns]
         inputs = [(each.dataset.name, each.months_before, each.months_after) for each in self.inputs]
         parameters = [(each.name, each.default) for each in self.parameters]
-        query = self.query.as_string(None)
-        return sha256(repr((columns, inputs, parameters, self.day, query)).encode()).hexdigest()[:_VERSION_DIGITS]
+        queries = [each.as_string(None) for each in (self.query, *(check.contradictions for check in self.checks))]
+        document = json.dumps([columns, inputs, parameters, self.day, queries, self.rules])
+        return sha256(document.encode()).hexdigest()[:_VERSION_DIGITS]
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -208,3 +219,35 @@ class Mart:
         key = sql.SQL(", ").join(map(sql.Identifier, self.key))
         duplicates = sql.SQL(_DUPLICATES).format(key=key, table=self.identifier, inside=self.inside)
         return (MartCheck("keys_are_unique", doc, duplicates), *self.checks)
+
+    def chosen_parameters(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Return the value of each parameter.
+
+        Raises:
+            RequestError: A parameter is unknown, or its value too small or too large.
+        """
+        declared = {parameter.name: parameter for parameter in self.parameters}
+        for name, value in given.items():
+            if name not in declared:
+                raise RequestError(f"{self.name} has no parameter {name!r}; it has {', '.join(declared) or 'none'}")
+            low, high = declared[name].minimum, declared[name].maximum
+            if not low <= value <= high:
+                raise RequestError(f"{self.name}: {name} is {value}; it must be a number from {low} to {high}")
+        return {name: given.get(name, parameter.default) for name, parameter in declared.items()}
+
+    def bindings(self, account: str, window: Window | None, parameters: Mapping[str, int]) -> dict[str, Any]:
+        """Return what the query of a partition, its checks and its chart are given.
+
+        Raises:
+            RequestError: The window is not a month of the mart, or not None for a mart of whole accounts.
+        """
+        bindings: dict[str, Any] = {"account": account, **parameters}
+        if not self.is_monthly:
+            if window is not None:
+                raise RequestError(f"{self.name} is built for a whole account, not for {window}. Leave the window out")
+            return bindings
+        if window is None or window != Window.month_of(window.start):
+            raise RequestError(
+                f"{self.name} is built month by month, and {window} is not one. Pass Window.month_of(day)"
+            )
+        return {**bindings, "first_day": window.start, "end_day": window.end}

@@ -4,6 +4,7 @@ A mart or the files of a table are *derived*: computed from slices, partition by
 `platform.derived_partitions` has the newest try of each partition.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -15,10 +16,12 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
 from seller_platform.clocks import utc_now
+from seller_platform.commands import runnable
 from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.tables import SELLER
 
 RETRIED_AFTER = timedelta(hours=1)
 """A partition that failed is tried again after so long, because the reason may have been an outage.
@@ -31,9 +34,15 @@ _WAITS_AT_MOST = timedelta(days=7)
 EVERY_ACCOUNT = ""
 """The account of a partition that is of all accounts."""
 
-# Each change of a slice has a larger number than the one before: their sum over the slices that a partition is made of
-# is another one after each change. A dated slice is read by its own month, and by months before and after it. Others
-# are read by every month.
+# A database that was restored, by whatever program, may be older or newer than files that were written before. So may a
+# standby that was promoted. A copy of the server's files has the same identity.
+_IDENTITY = sql.SQL("""
+SELECT jsonb_build_array(system_identifier, timeline_id, own.oid, CAST(to_regclass('platform.loads') AS oid))
+FROM pg_control_system(), pg_control_checkpoint(), pg_database AS own WHERE own.datname = current_database()
+""")
+
+# A dated slice is read by its own month, and by months before and after it. Others are read by every month, marts of
+# whole accounts read the sales of 90 days. The rows of a postponed slice are right, if it has any.
 _STATES = sql.SQL("""
 WITH part AS (
     SELECT account, month FROM unnest(%(accounts)s::text[]) AS account, unnest(%(months)s::date[]) AS month
@@ -43,41 +52,70 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
                          %(months_before)s::int[], %(months_after)s::int[])
 ),
 changed AS (
-    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, changed_load_id AS number
+    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month,
+           concat_ws('|', dataset, account, month, changed_load_id, pruned_before) AS change
     FROM platform.slices
     WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL
-    SELECT name, account, month, changed_build_id
+    SELECT name, account, month, concat_ws('|', month, changed_build_id)
     FROM platform.derived_partitions
     WHERE folder = '' AND name = ANY (%(input)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
 ),
+doubted AS (
+    SELECT dataset AS name, account, month,
+           array_position(ARRAY['held', 'mismatched', 'failed', 'altered', 'postponed'], kind) AS place,
+           jsonb_build_array(dataset, month, kind, concat_ws(' ', message, next_step)) AS problem
+    FROM (
+        SELECT dataset, account, month, kind, message, next_step
+        FROM platform.troubled_slices WHERE kind <> 'postponed' OR NOT was_loaded
+        UNION ALL
+        SELECT dataset, account, month, kind, message, next_step FROM platform.noted_slices WHERE kind = 'altered'
+    ) AS doubt
+    WHERE %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
+      AND (%(of_months)s OR month IS NULL OR month >= date_trunc('month', %(now)s) - interval '3 months')
+),
+reach AS (SELECT name, is_monthly, shift FROM input, generate_series(-months_after, months_before) AS shift),
 read AS (
-    SELECT account, read_by.month, sum(number) AS changes, array_agg(DISTINCT name) AS names
-    FROM input JOIN changed USING (name)
-    CROSS JOIN generate_series(-months_after, months_before) AS shift
+    SELECT account, read_by.month, sum(hashtextextended(change, 0)) AS changes, array_agg(DISTINCT name) AS names
+    FROM reach JOIN changed USING (name)
     CROSS JOIN LATERAL (
         SELECT CASE WHEN is_monthly THEN CAST(changed.month + make_interval(months => shift) AS date) END AS month
     ) AS read_by
     GROUP BY account, read_by.month
+),
+blocked AS (
+    SELECT DISTINCT ON (account, read_by.month) account, read_by.month, problem
+    FROM reach JOIN doubted USING (name)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN is_monthly THEN CAST(doubted.month + make_interval(months => shift) AS date) END AS month
+    ) AS read_by
+    ORDER BY account, read_by.month, place, doubted.month
 ),
 state AS (
     SELECT part.account, part.month, derived.error, derived.tried_at, derived.run_id,
            ARRAY(SELECT name FROM input
                  WHERE is_required AND name <> ALL (coalesce(own.names, '{{}}') || coalesce(whole.names, '{{}}'))
                 ) AS missing,
-           made_of.changes,
-           coalesce(derived.changes = made_of.changes AND derived.version = %(version)s, false) AS is_tried
+           coalesce(blocked.problem, blocked_whole.problem) AS problem, made_of.fingerprint,
+           coalesce(derived.fingerprint = made_of.fingerprint, false) AS is_tried
     FROM part
     LEFT JOIN read AS own ON own.account = part.account AND own.month = part.month
     LEFT JOIN read AS whole ON whole.account = part.account AND whole.month IS NULL
+    LEFT JOIN blocked ON blocked.account = part.account AND blocked.month = part.month
+    LEFT JOIN blocked AS blocked_whole ON blocked_whole.account = part.account AND blocked_whole.month IS NULL
+    LEFT JOIN platform.accounts AS listed ON listed.key = part.account
     LEFT JOIN platform.derived_partitions AS derived
            ON derived.folder = %(folder)s AND derived.name = %(name)s AND derived.account = part.account
           AND coalesce(derived.month, 'epoch') = coalesce(part.month, 'epoch')
     CROSS JOIN LATERAL (
-        SELECT CAST(coalesce(own.changes, 0) + coalesce(whole.changes, 0) AS bigint) AS changes
+        SELECT sha256(convert_to(CAST(jsonb_build_array(
+            %(version)s::text, listed.id, listed.currency_code, listed.timezone, own.changes, whole.changes,
+            CASE WHEN %(folder)s <> '' THEN ({identity}) END
+        ) AS text), 'UTF8')) AS fingerprint
     ) AS made_of
 )
-SELECT %(name)s::text AS name, account, month, missing, changes, is_tried AND error IS NULL AS is_current
+SELECT %(name)s::text AS name, account, month, missing, problem, fingerprint, is_tried,
+       is_tried AND error IS NULL AS is_current
 FROM state {condition}
 ORDER BY account, month
 """)
@@ -90,14 +128,12 @@ WHERE missing = '{}' AND (NOT is_tried OR error = %(waits)s
 """)
 
 _KEEP = """
-INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
-                                                   digest, changed_build_id, failed_checks, error, message,
-                                                   failed_since)
-VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(now)s, %(digest)s,
-        %(build_id)s, %(failed_checks)s, %(error)s, %(message)s,
-        CASE WHEN %(error)s::text IS NOT NULL THEN %(now)s END)
+INSERT INTO platform.derived_partitions AS former (folder, name, account, month, fingerprint, run_id, tried_at, digest,
+                                                   changed_build_id, failed_checks, error, message, failed_since)
+VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(fingerprint)s, %(run_id)s, %(now)s, %(digest)s, %(build_id)s,
+        %(failed_checks)s, %(error)s, %(message)s, CASE WHEN %(error)s::text IS NOT NULL THEN %(now)s END)
 ON CONFLICT (folder, name, account, month) DO UPDATE SET
-    changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
+    fingerprint = excluded.fingerprint, run_id = excluded.run_id, tried_at = excluded.tried_at,
     digest = coalesce(excluded.digest, former.digest), error = excluded.error, message = excluded.message,
     changed_build_id = CASE WHEN coalesce(excluded.digest = former.digest, former.digest IS NOT NULL)
                             THEN former.changed_build_id ELSE excluded.changed_build_id END,
@@ -134,7 +170,7 @@ class Derived:
     """A mart, or the files of a table.
 
     Attributes:
-        version: Changes when the same inputs would give something else.
+        version: Of the query with its rules and parameters, or of the columns: the same inputs give the same rows.
         is_monthly: Whether a partition is an account's month.
         inputs: What decides whether a partition changed.
         folder: Of the files; empty for a mart.
@@ -149,8 +185,13 @@ class Derived:
     is_of_all: bool = False
 
     @classmethod
-    def of(cls, mart: Mart) -> "Derived":
-        """Return a mart. The list of accounts does not decide: with it, each new account would change every mart."""
+    def of(cls, mart: Mart, parameters: Mapping[str, int] | None = None) -> "Derived":
+        """Return a mart. Of the list of accounts only what it says of a partition's own account decides.
+
+        Args:
+            parameters: Values of the mart's parameters; by default their defaults.
+        """
+        chosen = {each.name: each.default for each in mart.parameters} | dict(parameters or {})
         inputs = tuple(
             DerivedInput(
                 each.dataset.name,
@@ -162,7 +203,7 @@ class Derived:
             for each in mart.inputs
             if each.dataset.slicing is not Slicing.CONNECTION
         )
-        return cls(mart.name, mart.version, mart.is_monthly, inputs)
+        return cls(mart.name, f"{mart.version} {json.dumps(chosen, sort_keys=True)}", mart.is_monthly, inputs)
 
 
 @dataclass(frozen=True)
@@ -172,16 +213,20 @@ class PartitionState:
     Attributes:
         month: The first day of the month; None where the partition is a whole account.
         missing: The required inputs that were never loaded; with any, nothing can be made.
-        is_current: Whether neither an input nor its definition changed since it was made.
-        changes: Stands for the rows of its inputs; another number after each change.
+        problem: Of the slice of an input of a mart, for which it must not be built: dataset, month, kind and sentence.
+        fingerprint: Of all that decides what is made; an equal one means that nothing changed.
+        is_tried: Whether the newest try had this fingerprint.
+        is_current: Whether it did, and succeeded.
     """
 
     name: str
     account: str
     month: date | None
     missing: Sequence[str]
+    problem: tuple[str, str | None, str, str] | None
+    fingerprint: bytes
+    is_tried: bool
     is_current: bool
-    changes: int
 
     @property
     def window(self) -> Window | None:
@@ -193,6 +238,20 @@ class PartitionState:
         if self.missing:
             return f"{' and '.join(self.missing)}: never loaded"
         return "nothing changed" if self.is_current else None
+
+    def input_problem(self, key_prefix: str = "") -> InputProblemError | None:
+        """Return why it must not be built; None if no input has a problem.
+
+        An input that is not required stops a mart, too, unless it was never tried.
+
+        Args:
+            key_prefix: What stands before the names of assets.
+        """
+        if self.problem is None:
+            return None
+        dataset, month, kind, sentence = self.problem
+        partition = f"{self.account}|{month}" if month else self.account
+        return InputProblemError(kind, f"{key_prefix}{SELLER}/{dataset}", partition, runnable(sentence))
 
 
 def partition_states(
@@ -215,14 +274,16 @@ def partition_states(
         "name": derived.name,
         "version": derived.version,
         "of_all": derived.is_of_all,
+        "of_months": derived.is_monthly,
         "accounts": [EVERY_ACCOUNT] if derived.is_of_all else list(accounts),
         "months": [month.start for month in months] if derived.is_monthly else [None],
         "waits": InputProblemError.__name__,
+        "now": utc_now(),
         "tried_before": utc_now() - RETRIED_AFTER,
     }
     for name, values in zip(DerivedInput._fields, zip(*derived.inputs, strict=True), strict=True):
         bindings[name] = list(values)
-    statement = _STATES.format(condition=_ARE_DUE if only_due else sql.SQL(""))
+    statement = _STATES.format(identity=_IDENTITY, condition=_ARE_DUE if only_due else sql.SQL(""))
     with driver_of(connection).cursor(row_factory=class_row(PartitionState)) as cursor:
         return cursor.execute(statement, bindings).fetchall()
 
@@ -256,8 +317,7 @@ def keep_try(
         "name": derived.name,
         "account": state.account,
         "month": state.month,
-        "changes": state.changes,
-        "version": derived.version,
+        "fingerprint": state.fingerprint,
         "run_id": run_id,
         "now": utc_now(),
         "digest": digest,

@@ -114,8 +114,7 @@ WITH span AS MATERIALIZED (
 _QUERY = """
 {unbooked},
 numbered AS (
-    SELECT coalesce((SELECT id FROM platform.accounts WHERE key = %(account)s),
-                    (SELECT min(id) FROM seller.accounts WHERE account = %(account)s), 0)::text AS id,
+    SELECT coalesce((SELECT id FROM platform.accounts WHERE key = %(account)s), 0)::text AS id,
            (SELECT CAST(max(month) + interval '1 month' AS date)
             FROM platform.bookings WHERE account = %(account)s) AS open_month
 ),
@@ -233,6 +232,7 @@ def journal_of(accounts: JournalAccounts) -> Mart:
     return replace(
         _JOURNAL,
         query=sql.SQL(_QUERY).format(**names),
+        rules=(accounts.content,),
         checks=(
             MartCheck(
                 "sums_agree_with_the_inputs",

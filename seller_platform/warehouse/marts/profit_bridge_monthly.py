@@ -155,6 +155,7 @@ def bridge_of(*formulas: Formula) -> Mart:
             ),
         ),
         chart=replace(_BRIDGE.chart, query=sql.SQL(_CHART).format(formula=charted)),
+        rules=tuple(each.content for each in formulas),
     )
 
 

@@ -36,9 +36,11 @@ DERIVED = platform_table(
     required("account", Text, "Key of the account; empty for files of all accounts."),
     Column("month", Date, comment="The first day of the month; null where the whole account is made at once."),
     required(
-        "changes", BigInteger, "Sum of the newest changes of what the newest try read; another one after each change."
+        "fingerprint",
+        LargeBinary,
+        "Digest of all that decided the newest try: the definition with its rules and parameters, the account's zone, "
+        "currency and id, the changes of its inputs, and of files the database.",
     ),
-    required("version", Text, "Digest of the code of the newest try."),
     Column(
         "run_id",
         Text,

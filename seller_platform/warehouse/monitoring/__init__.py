@@ -3,8 +3,7 @@
 - `coverage`: what should be stored, and what is
 - `doubtful_slices`: slices of which a check may fail
 - `problems`: what is wrong, by dataset and reason
-- `slice_problems`: slices whose rows may not be those of the upstream
-- `mart_inputs`: builds of marts, unless an input has a problem
+- `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment

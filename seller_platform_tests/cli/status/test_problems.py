@@ -222,8 +222,8 @@ def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) ->
     check = '{"rule": "Sums agree.", "sentence": "%s", "next_step": "Enter costs.", "is_warning": false}'
     found = ", ".join(f'"{number}": {check % f"Rows: {number}."}' for number in range(2))
     site.execute(
-        "INSERT INTO platform.derived_partitions (folder, name, account, month, changes, version, tried_at, "
-        "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, 1, '1', now(), CAST(:found AS jsonb))",
+        "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, "
+        "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, '1', now(), CAST(:found AS jsonb))",
         **{"key": KEY, "month": MONTH.start, "found": f"{{{found}}}"},
     )
 

@@ -290,8 +290,8 @@ def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None
     mart = next(each for each in MARTS if each.is_monthly)
     found = '{"sums": {"rule": "Sums agree.", "sentence": "Rows: 2.", "next_step": "Enter costs.", "is_warning": true}}'
     shop.execute(
-        "INSERT INTO platform.derived_partitions (folder, name, account, month, changes, version, tried_at, "
-        "failed_checks) VALUES ('', :mart, :account, :month, 1, '1', now(), :found)",
+        "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, "
+        "failed_checks) VALUES ('', :mart, :account, :month, '1', now(), :found)",
         **{"mart": mart.name, "account": KEYS[0], "month": MARCH.start, "found": found},
     )
     shop.tick()

@@ -4,21 +4,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from seller_platform.contract import Window
+from seller_platform.contract import Account, Window
 from seller_platform.sandbox import load_sandbox
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import TEMPLATE
-from seller_platform_tests.support.shop import MONTHS, TODAY, Shop
+from seller_platform_tests.support.shop import ACCOUNT, MONTHS, TODAY, Shop
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 
 @pytest.fixture
 def shop(database: Database) -> Shop:
     """An account in US dollars without any rows."""
     shop = Shop(database)
-    shop.insert("accounts", (1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
+    connect_accounts(database, [(ACCOUNT, Account(1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1"))])
     return shop
 
 
@@ -30,6 +31,7 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
     """
     with Database(postgres.database("sandbox_with_marts", template=TEMPLATE)) as database:
         report = load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
+        connect_accounts(database, [(account.key, account) for account in report.accounts])
         builds = {
             (mart.name, account.key, window): build_partition(database, mart, account.key, window)
             for account in report.accounts

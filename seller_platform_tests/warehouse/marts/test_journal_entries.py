@@ -119,7 +119,7 @@ def test_an_entry_without_account_amount_or_currency_fails_a_check(shop: Shop) -
     with shop.database.begin() as connection:
         connection.execute(text("UPDATE seller.transactions SET transaction_type = 'Order', amount = 1"))
         connection.execute(text("UPDATE seller.transactions SET currency = NULL"))
-        connection.execute(text("UPDATE seller.accounts SET currency_code = NULL"))
+        connection.execute(text("UPDATE platform.accounts SET currency_code = NULL"))
     (result,) = (each for each in shop.build(JOURNAL).check_results if not each.passed)
     assert [each["problem"] for each in result.examples] == ["no currency"] * 2
 

@@ -15,7 +15,6 @@ from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.restatements import activity_since
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
@@ -122,11 +121,9 @@ def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Da
             return set(found.scalars())
 
     assert kinds() == set()
-    assert slice_problems(database, [by_date]) == {}
 
     mark_loaded(database, by_date, "de-2", MARCH)
     assert "failed" in kinds()
-    assert slice_problems(database, [by_date])["sales_by_date", "de-1"][MARCH.start].kind == "failed"
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:

@@ -46,15 +46,12 @@ class RulesFile:
         self._path, self._what, self._error = path, what, error
 
     @cached_property
-    def root(self) -> Node | None:
-        """The node of the whole file; None where it is empty.
+    def content(self) -> str:
+        """The text of the whole file.
 
         Raises:
-            SettingsError: The file cannot be read, or is not YAML.
+            SettingsError: It cannot be read, or is too long.
         """
-        # Here, because every command would take 20 ms longer.
-        import yaml
-
         path = self._path
         try:
             if not path.is_file() and path.exists():
@@ -67,8 +64,21 @@ class RulesFile:
         if len(text) > _LARGEST_FILE or "\0" in text:
             problem = f"has no {self._what}: it must be text of at most {_LARGEST_FILE:,} characters"
             raise self._error(path, None, problem)
+        return text
+
+    @cached_property
+    def root(self) -> Node | None:
+        """The node of the whole file; None where it is empty.
+
+        Raises:
+            SettingsError: The file cannot be read, or is not YAML.
+        """
+        # Here, because every command would take 20 ms longer.
+        import yaml
+
+        path = self._path
         try:
-            return yaml.compose(text, Loader=yaml.SafeLoader)
+            return yaml.compose(self.content, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             raise self._error(path, line, f"is not YAML: {error.problem or error.context}") from None

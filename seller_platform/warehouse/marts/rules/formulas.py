@@ -68,12 +68,14 @@ class Formula:
         beside: The parts of the amounts beside the ledger, by their names in BESIDE.
         lines: In the order in which they are compared with an entry.
         other: What entries are a part of that no line names.
+        content: The text of its file; empty of the standard one.
     """
 
     name: str
     beside: dict[str, Part]
     lines: tuple[FormulaLine, ...]
     other: Part
+    content: str = ""
 
     @property
     def places(self) -> Iterator[tuple[str, Part]]:
@@ -166,7 +168,8 @@ def read_formula(path: Path) -> Formula:
         entries = file.entries(line["entries"], title)
         lines.append(FormulaLine(title, _part(file, line["counts"], "counts"), entries))
     other = _part(file, fields["other_counts"], "other_counts") if "other_counts" in fields else Part.COUNTED
-    return Formula(name, {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}, tuple(lines), other)
+    parts = {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}
+    return Formula(name, parts, tuple(lines), other, file.content)
 
 
 def _part(file: RulesFile, node: Node, key: str) -> Part:

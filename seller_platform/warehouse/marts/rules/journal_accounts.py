@@ -66,10 +66,12 @@ class JournalAccounts:
     Attributes:
         balance: The account of what the marketplace owes.
         lines: In the order in which they are compared with an entry; one has the name PAYOUTS.
+        content: The text of their file; empty of the default ones.
     """
 
     balance: BookAccount
     lines: tuple[JournalLine, ...]
+    content: str = ""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def accounts_of(path: Path | None) -> JournalAccounts:
         lines.append(JournalLine(name, _read_account(file, line, tax_rate), file.entries(line["entries"], name)))
     if PAYOUTS not in {line.name for line in lines}:
         raise file.error(fields["lines"], f"no line is {PAYOUTS!r}; add the one of transfers to the bank account")
-    return JournalAccounts(_read_account(file, balance, tax_rate), tuple(lines))
+    return JournalAccounts(_read_account(file, balance, tax_rate), tuple(lines), file.content)
 
 
 def _read_account(file: RulesFile, fields: dict[str, Node], tax_rate: str) -> BookAccount:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import delete
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
@@ -10,9 +11,9 @@ from seller_platform.errors import ListChangedError, RequestsUsedUpError, Seller
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.monitoring.mart_inputs import failed_input, inputs_of
-from seller_platform.warehouse.monitoring.slice_problems import slice_problems
+from seller_platform.warehouse.marts.due import Derived, state_of
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import SLICES
 from seller_platform_tests.support.receipts import store_receipt
 
 ACCOUNT, THIS_MONTH = "us-1", Window.month_of(utc_now().date())
@@ -48,15 +49,11 @@ def _alter(database: Database, dataset: Dataset, month: Window | None) -> None:
 def test_each_input_stops_each_mart_that_reads_it(
     database: Database, spoil: Callable[[Database, Dataset, Window | None], None], kind: str | None
 ) -> None:
-    datasets = {dataset for mart in MARTS for dataset in inputs_of(mart)}
-    for dataset in datasets:
+    for dataset in {dataset for mart in MARTS for dataset in mart.datasets}:
         spoil(database, dataset, THIS_MONTH if dataset.is_dated else None)
-
-    problems = slice_problems(database, datasets)
-
-    for mart in MARTS:
-        month = THIS_MONTH if mart.is_monthly else None
-        for dataset in inputs_of(mart):
-            of_dataset = {slice_: each for slice_, each in problems.items() if slice_[0] == dataset.name}
-            error = failed_input(of_dataset, mart, ACCOUNT, month)
-            assert (error and error.kind) == kind, (mart.name, dataset.name)
+        with database.begin() as connection:
+            for mart in MARTS:
+                month = THIS_MONTH if mart.is_monthly else None
+                error = state_of(connection, Derived.of(mart), ACCOUNT, month).input_problem()
+                assert (error and error.kind) == (kind if dataset in mart.datasets else None), (mart.name, dataset.name)
+            connection.execute(delete(SLICES))

@@ -1,0 +1,115 @@
+"""The results of the checks of marts, and their evaluation over the rows as they are stored now."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from seller_platform.contract import Window
+from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.marts.builds import evaluate, failed_checks, rows_of
+from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform.warehouse.marts.tables import BUILD_ID
+from seller_platform.warehouse.postgres.database import Database, driver_of
+
+_CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
+_BUILT = """
+WITH stored AS (
+    SELECT account, month, sha256(convert_to(string_agg(line, chr(10) ORDER BY line), 'UTF8')) AS digest
+    FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table}) AS lines
+    GROUP BY account, month
+)
+SELECT DISTINCT ON (account, month)
+       made.account, made.month, build.id, build.parameters, build.rows,
+       failed_checks IS NOT NULL OR made.digest <> coalesce(stored.digest, sha256(''))
+       OR error IS NOT NULL AND error <> 'InputProblemError' AS is_in_doubt
+FROM platform.derived_partitions AS made
+JOIN platform.mart_builds AS build ON build.mart = made.name AND build.account = made.account
+                                  AND build.window_start IS NOT DISTINCT FROM made.month
+LEFT JOIN stored ON stored.account = made.account AND stored.month IS NOT DISTINCT FROM made.month
+WHERE folder = '' AND name = %(mart)s AND made.digest IS NOT NULL
+ORDER BY account, month, build.id DESC
+"""
+_KEEP_CHECKS = """
+UPDATE platform.derived_partitions SET failed_checks = %(failed)s
+WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
+"""
+_COUNT_PARTITIONS = sql.SQL("""
+SELECT count(*) AS count FROM platform.derived_partitions
+WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
+  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
+""")
+_FAILED_PARTITIONS = sql.SQL("""
+SELECT account, coalesce(title, '') AS title, month, run_id, tried_at, failed_checks AS checks
+FROM platform.derived_partitions LEFT JOIN platform.accounts ON accounts.key = account
+WHERE folder = '' AND name = %(mart)s AND failed_checks IS NOT NULL
+  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
+ORDER BY month DESC, account
+""")
+
+
+def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
+    """Evaluate the checks of partitions as they are stored now, without building them, and store the results.
+
+    Partitions are left out that passed, whose rows are those of their newest build, and whose inputs did not change
+    since. The others are returned.
+    """
+    month: sql.Composable = sql.SQL("NULL::date")
+    if mart.day:
+        month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
+    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
+    statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
+    evaluated = []
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        driver.execute(_CHECK_SETTINGS)
+        built = rows_of(driver, statement, {"mart": mart.name})
+        months = [Window.month_of(first) for first in {row["month"] for row in built} if first]
+        states = partition_states(connection, Derived.of(mart), list({row["account"] for row in built}), months)
+        unchanged = {(state.account, state.month) for state in states if state.is_tried}
+        for row in built:
+            if row["is_in_doubt"] or (row["account"], row["month"]) not in unchanged:
+                window = row["month"] and Window.month_of(row["month"])
+                bindings = mart.bindings(row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
+                failed = failed_checks(
+                    mart, [evaluate(driver, check, bindings) for check in mart.all_checks], row["rows"]
+                )
+                facts = {"mart": mart.name, "account": row["account"], "month": row["month"]}
+                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed) if failed else None})
+                evaluated.append((row["account"], window))
+    return evaluated
+
+
+@dataclass(frozen=True)
+class FailedPartition:
+    """A partition of a mart whose checks fail.
+
+    Attributes:
+        month: Its first day; None of a whole account.
+        checks: What contradicts each check that fails, by name.
+    """
+
+    account: str
+    title: str
+    month: date | None
+    run_id: str | None
+    tried_at: datetime
+    checks: Mapping[str, Mapping[str, Any]]
+
+
+def checked_partitions(
+    database: Database, mart: Mart, accounts: Collection[str] | None = None
+) -> tuple[int, list[FailedPartition]]:
+    """Return how many partitions of a mart are built, and those whose checks fail, newest months first.
+
+    Args:
+        accounts: The keys of the accounts; None for all.
+    """
+    bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        (counted,) = rows_of(driver, _COUNT_PARTITIONS, bound)
+        return counted["count"], [FailedPartition(**row) for row in rows_of(driver, _FAILED_PARTITIONS, bound)]
