@@ -27,6 +27,11 @@ _NEWEST_DAY = """greatest(
         (SELECT newest_day FROM platform.slices WHERE dataset = {dataset} AND account = %(account)s)
     )"""
 
+_IS_LOADED = """EXISTS (
+        SELECT FROM platform.slices
+        WHERE dataset = {dataset} AND account = %(account)s AND slices.month = {month} AND load_id IS NOT NULL
+    )"""
+
 _OWN = """
 own AS MATERIALIZED (
     SELECT coalesce(
@@ -176,6 +181,11 @@ def newest_day(dataset: Dataset) -> sql.Composed:
     return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 
+def is_loaded(dataset: Dataset, month: LiteralString) -> sql.Composed:
+    """Return the expression for whether a month of the account was ever loaded, be it empty."""
+    return sql.SQL(_IS_LOADED).format(dataset=sql.Literal(dataset.name), month=sql.SQL(month))
+
+
 OWN_CURRENCY = sql.SQL(_OWN).format(no_currency=sql.Literal(NO_CURRENCY))
 """`own.currency`: the currency of the account, in which its sales are."""
 
@@ -214,7 +224,7 @@ STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=ne
 Rows without a SKU are left out.
 """
 
-STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES, required=False), Input(WAREHOUSE_STOCK, required=False))
+STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES), Input(WAREHOUSE_STOCK))
 """What `STOCK` reads."""
 
 

@@ -48,8 +48,7 @@ class Input:
     """A dataset that a mart reads.
 
     Attributes:
-        required: Whether there is nothing to compute before it was loaded. An input that is read for other months too
-            is never required: the month before the first one and the months to come are not loaded.
+        required: Whether there is nothing to compute before it was loaded, of a monthly mart for its own month.
         months_before: For a monthly mart, how many months before its own it reads, too.
         months_after: How many months after its own.
     """
@@ -58,10 +57,6 @@ class Input:
     required: bool = True
     months_before: int = 0
     months_after: int = 0
-
-    def __post_init__(self) -> None:
-        if self.required and (self.months_before or self.months_after):
-            raise ValueError(f"{self.dataset.name} is required, and of other months than the partition's own")
 
     def days_read(self, month: Window) -> Window:
         """Return the days of the dataset that a month of the mart is computed from."""

@@ -20,7 +20,7 @@ from seller_platform.commands import runnable
 from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import IDENTITY, Database, driver_of
 from seller_platform.warehouse.schema.tables import SELLER
 
 RETRIED_AFTER = timedelta(hours=1)
@@ -34,13 +34,6 @@ _WAITS_AT_MOST = timedelta(days=7)
 EVERY_ACCOUNT = ""
 """The account of a partition that is of all accounts."""
 
-# A database that was restored, by whatever program, may be older or newer than files that were written before. So may a
-# standby that was promoted. A copy of the server's files has the same identity.
-_IDENTITY = sql.SQL("""
-SELECT jsonb_build_array(system_identifier, timeline_id, own.oid, CAST(to_regclass('platform.loads') AS oid))
-FROM pg_control_system(), pg_control_checkpoint(), pg_database AS own WHERE own.datname = current_database()
-""")
-
 # A dated slice is read by its own month, and by months before and after it. Others are read by every month, marts of
 # whole accounts read the sales of 90 days. The rows of a postponed slice are right, if it has any.
 _STATES = sql.SQL("""
@@ -53,11 +46,11 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
 ),
 changed AS (
     SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month,
-           concat_ws('|', dataset, account, month, changed_load_id, pruned_before) AS change
+           hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, pruned_before), 0) AS change
     FROM platform.slices
     WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL
-    SELECT name, account, month, concat_ws('|', month, changed_build_id)
+    SELECT name, account, month, hashtextextended(concat_ws('|', name, month, changed_build_id), 0)
     FROM platform.derived_partitions
     WHERE folder = '' AND name = ANY (%(input)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
 ),
@@ -76,7 +69,7 @@ doubted AS (
 ),
 reach AS (SELECT name, is_monthly, shift FROM input, generate_series(-months_after, months_before) AS shift),
 read AS (
-    SELECT account, read_by.month, sum(hashtextextended(change, 0)) AS changes, array_agg(DISTINCT name) AS names
+    SELECT account, read_by.month, sum(change) AS changes, array_agg(DISTINCT name) FILTER (WHERE shift = 0) AS names
     FROM reach JOIN changed USING (name)
     CROSS JOIN LATERAL (
         SELECT CASE WHEN is_monthly THEN CAST(changed.month + make_interval(months => shift) AS date) END AS month
@@ -110,7 +103,7 @@ state AS (
     CROSS JOIN LATERAL (
         SELECT sha256(convert_to(CAST(jsonb_build_array(
             %(version)s::text, listed.id, listed.currency_code, listed.timezone, own.changes, whole.changes,
-            CASE WHEN %(folder)s <> '' THEN ({identity}) END
+            CASE WHEN %(folder)s <> '' THEN {identity} END
         ) AS text), 'UTF8')) AS fingerprint
     ) AS made_of
 )
@@ -283,7 +276,7 @@ def partition_states(
     }
     for name, values in zip(DerivedInput._fields, zip(*derived.inputs, strict=True), strict=True):
         bindings[name] = list(values)
-    statement = _STATES.format(identity=_IDENTITY, condition=_ARE_DUE if only_due else sql.SQL(""))
+    statement = _STATES.format(identity=IDENTITY, condition=_ARE_DUE if only_due else sql.SQL(""))
     with driver_of(connection).cursor(row_factory=class_row(PartitionState)) as cursor:
         return cursor.execute(statement, bindings).fetchall()
 

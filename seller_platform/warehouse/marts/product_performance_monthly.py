@@ -7,7 +7,7 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import COST_INPUTS, PROFIT, profit_sums
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, PROFIT, is_loaded, profit_sums
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -18,6 +18,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartParameter,
 )
 
+_HAS_BEFORE = is_loaded(DAILY_PRODUCT_SALES, "CAST(%(first_day)s::date - interval '1 month' AS date)")
 _QUERY = """
 WITH {costed},
 now AS (
@@ -48,7 +49,8 @@ charged AS (
 merged AS (
     SELECT sku, currency, coalesce(now.asin, before.asin) AS asin,
            coalesce(now.product_name, before.product_name) AS product_name,
-           coalesce(units_before, 0) AS units_before, coalesce(sales_before, 0) AS sales_before,
+           CASE WHEN {has_before} THEN coalesce(units_before, 0) END AS units_before,
+           CASE WHEN {has_before} THEN coalesce(sales_before, 0) END AS sales_before,
            coalesce(units_refunded, 0) AS units_refunded, {merged}
     FROM now FULL JOIN before USING (sku, currency) FULL JOIN charged USING (sku, currency)
 ),
@@ -154,20 +156,22 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         MartColumn(
             "units_before",
             Kind.INTEGER,
-            "Units ordered in the month before, as a whole.",
+            "Units ordered in the month before, as a whole; null where that was never loaded.",
             ("daily_product_sales.units_ordered",),
+            nullable=True,
         ),
         MartColumn(
             "sales_before",
             Kind.MONEY,
-            "Revenue from the product in the month before, as a whole.",
+            "Revenue from the product in the month before, as a whole; null where that was never loaded.",
             ("daily_product_sales.product_sales",),
+            nullable=True,
         ),
         MartColumn(
             "sales_change",
             Kind.NUMBER,
-            "Change of `product_sales` against `sales_before` in percent; null where that is 0. A month that is not "
-            "over is compared with the whole month before.",
+            "Change of `product_sales` against `sales_before` in percent; null where that is 0 or null. A month that "
+            "is not over is compared with the whole month before.",
             ("daily_product_sales.product_sales",),
             nullable=True,
         ),
@@ -175,14 +179,14 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         *(replace(column, of=(*column.of, "transactions.sku")) for column in columns.STEPS),
         replace(columns.NET_PROFIT, of=(*columns.OF_NET_PROFIT, "transactions.sku")),
     ),
-    inputs=(Input(DAILY_PRODUCT_SALES, required=False, months_before=1), Input(TRANSACTIONS), *COST_INPUTS),
+    inputs=(Input(DAILY_PRODUCT_SALES, months_before=1), Input(TRANSACTIONS), *COST_INPUTS),
     parameters=(
         MartParameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together.", maximum=100),
         MartParameter(
             "b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together.", maximum=100
         ),
     ),
-    query=sql.SQL(_QUERY).format(**PROFIT),
+    query=sql.SQL(_QUERY).format(has_before=_HAS_BEFORE, **PROFIT),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",

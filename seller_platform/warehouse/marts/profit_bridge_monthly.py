@@ -206,7 +206,7 @@ _BRIDGE = Mart(
             nullable=True,
         ),
     ),
-    inputs=(Input(DAILY_PRODUCT_SALES, required=False), Input(TRANSACTIONS), *COST_INPUTS),
+    inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),
     query=sql.SQL("SELECT").format(),
     checks=(),
     chart=Chart(

@@ -8,7 +8,7 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, SALES_BY_DATE, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import OWN_CURRENCY
+from seller_platform.warehouse.marts.common_queries import OWN_CURRENCY, is_loaded
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -56,12 +56,23 @@ payments AS MATERIALIZED (
       AND stored.transaction_type = 'Order' AND stored.order_id IS NOT NULL
     GROUP BY 1, 2
 ),
+known AS MATERIALIZED (
+    -- The months of the ledger around this one, up to the next that was never loaded.
+    SELECT count(*) FILTER (WHERE month = %(first_day)s) = 0 AS has_ledger,
+           coalesce(max(month) FILTER (WHERE month < %(first_day)s) + interval '1 month',
+                    %(first_day)s::date - interval '2 months')::date AS first_day,
+           coalesce(min(month) FILTER (WHERE month >= %(first_day)s),
+                    %(end_day)s::date + interval '2 months')::date AS end_day,
+           {has_statistics} AS has_statistics
+    FROM generate_series(%(first_day)s::date - interval '2 months', %(first_day)s::date + interval '2 months',
+                         interval '1 month') AS listed (month)
+    WHERE NOT {has_ledger}
+),
 ledger_end AS MATERIALIZED (
     -- How far the ledger tells: what was ordered shortly before may be paid for after.
-    SELECT max(local_day) AS last_day
-    FROM seller.transactions
-    WHERE account = %(account)s AND local_day >= %(first_day)s
-      AND local_day < (%(end_day)s::date + interval '2 months')::date
+    SELECT coalesce(max(local_day), %(first_day)s::date - 1) AS last_day
+    FROM seller.transactions CROSS JOIN known
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < known.end_day
 ),
 ordered AS (
     SELECT lines.local_day, lines.currency, sum(lines.total) AS total, coalesce(sum(payments.amount), 0) AS paid,
@@ -101,9 +112,9 @@ statistics AS MATERIALIZED (
 entries AS MATERIALIZED (
     SELECT stored.local_day, stored.posted_date, coalesce(stored.currency, own.currency) AS currency, stored.amount,
            {line} = {payouts} AS is_payout
-    FROM seller.transactions AS stored CROSS JOIN own
-    WHERE stored.account = %(account)s AND stored.local_day >= (%(first_day)s::date - interval '2 months')::date
-      AND stored.local_day < (%(end_day)s::date + interval '2 months')::date AND stored.amount IS NOT NULL
+    FROM seller.transactions AS stored CROSS JOIN own CROSS JOIN known
+    WHERE stored.account = %(account)s AND stored.local_day >= known.first_day
+      AND stored.local_day < known.end_day AND stored.amount IS NOT NULL
 ),
 payouts AS MATERIALIZED (
     SELECT local_day, currency, max(posted_date) AS moment, -sum(amount) AS amount
@@ -158,28 +169,25 @@ settled AS (
     FROM earned AS whole JOIN closed USING (local_day, currency)
     WHERE whole.days = 0
 ),
--- Without any row, the statistics are not loaded; without one of a day, they know nothing of the day.
-has_statistics AS MATERIALIZED (SELECT EXISTS (SELECT FROM statistics) AS known),
 compared AS (
     SELECT local_day, currency, 'orders and daily sales' AS comparison, coalesce(ordered.total, 0) AS expected,
-           coalesce(sold.total, 0) AS found, 0 AS explained
+           coalesce(sold.total, 0) AS found, 0 AS explained, true AS is_loaded
     FROM ordered FULL JOIN sold USING (local_day, currency)
     UNION ALL
-    SELECT local_day, currency, 'orders and payments', total, CASE WHEN ledger_end.last_day IS NOT NULL THEN paid END,
-           coalesce(not_due, 0)
-    FROM ordered CROSS JOIN ledger_end
+    SELECT local_day, currency, 'orders and payments', total, CASE WHEN has_ledger THEN paid END,
+           coalesce(not_due, 0), has_ledger
+    FROM ordered CROSS JOIN known
     UNION ALL
     SELECT local_day, currency, 'daily sales and statistics', coalesce(sold.sales, 0),
-           CASE WHEN has_statistics.known THEN coalesce(statistics.sales, 0) END, 0
-    FROM sold FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics
+           CASE WHEN has_statistics THEN coalesce(statistics.sales, 0) END, 0, has_statistics
+    FROM sold FULL JOIN statistics USING (local_day, currency) CROSS JOIN known
     UNION ALL
     SELECT local_day, currency, 'fees and statistics',
-           CASE WHEN ledger_end.last_day IS NOT NULL AND NOT coalesce(charged.is_mixed, false)
-                THEN coalesce(charged.fees, 0) END,
-           CASE WHEN has_statistics.known THEN coalesce(statistics.fees, 0) END, 0
-    FROM charged FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics CROSS JOIN ledger_end
+           CASE WHEN has_ledger AND NOT coalesce(charged.is_mixed, false) THEN coalesce(charged.fees, 0) END,
+           CASE WHEN has_statistics THEN coalesce(statistics.fees, 0) END, 0, has_ledger AND has_statistics
+    FROM charged FULL JOIN statistics USING (local_day, currency) CROSS JOIN known
     UNION ALL
-    SELECT local_day, currency, 'earnings and payouts', earned, amount, coalesce(carried_over, 0) FROM settled
+    SELECT local_day, currency, 'earnings and payouts', earned, amount, coalesce(carried_over, 0), true FROM settled
 ),
 measured AS (
     SELECT *, found - expected AS difference, found - expected - explained AS unexplained,
@@ -189,7 +197,8 @@ measured AS (
 )
 SELECT local_day, currency, comparison, expected, found, difference,
        CASE WHEN difference IS NOT NULL THEN explained END, unexplained, tolerance,
-       CASE WHEN difference IS NULL THEN 'not comparable'
+       CASE WHEN NOT is_loaded THEN 'not loaded'
+            WHEN difference IS NULL THEN 'not comparable'
             WHEN difference = 0 THEN 'equal'
             WHEN abs(unexplained) <= tolerance THEN 'explained'
             ELSE 'unexplained' END
@@ -232,7 +241,7 @@ SELECT local_day, currency, comparison, expected, found, difference, explained, 
 FROM marts.settlement_reconciliation
 WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
   AND ((difference, unexplained) IS DISTINCT FROM (found - expected, found - expected - explained)
-       OR tolerance <= 0 OR (verdict = 'not comparable') <> (difference IS NULL))
+       OR tolerance <= 0 OR (verdict LIKE 'not %%') <> (difference IS NULL))
 """
 
 _UNEXPLAINED = """
@@ -276,7 +285,7 @@ SETTLEMENT_RECONCILIATION = Mart(
         MartColumn(
             "expected",
             Kind.MONEY,
-            "What the first source says; null where it is unknown in this currency, and for the first payout.",
+            "What the first source says; null where it is not loaded or in another currency, and of the first payout.",
             _OF_EXPECTED,
             nullable=True,
         ),
@@ -308,8 +317,8 @@ SETTLEMENT_RECONCILIATION = Mart(
         MartColumn(
             "verdict",
             Kind.TEXT,
-            "`equal`, `explained` (what stays unexplained is within the tolerance), `unexplained`, or "
-            "`not comparable` (one side is null).",
+            "`equal`, `explained` (what stays unexplained is within the tolerance), `unexplained`, `not loaded` (a "
+            "list of the month was never loaded), or `not comparable` (one side is null for another reason).",
             _OF_BOTH,
         ),
     ),
@@ -326,7 +335,12 @@ SETTLEMENT_RECONCILIATION = Mart(
         MartParameter("closing_days", 7, "Days before a payout within which its period closes.", maximum=28),
         MartParameter("payout_days", 31, "Days from a payout until the next one should have come."),
     ),
-    query=sql.SQL(_QUERY).format(own=OWN_CURRENCY, **_PAYOUTS),
+    query=sql.SQL(_QUERY).format(
+        own=OWN_CURRENCY,
+        has_ledger=is_loaded(TRANSACTIONS, "listed.month"),
+        has_statistics=is_loaded(SALES_BY_DATE, "%(first_day)s"),
+        **_PAYOUTS,
+    ),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",

@@ -11,6 +11,7 @@ from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import TEMPLATE
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MONTHS, TODAY, Shop
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -32,6 +33,11 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
     with Database(postgres.database("sandbox_with_marts", template=TEMPLATE)) as database:
         report = load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
         connect_accounts(database, [(account.key, account) for account in report.accounts])
+        for account in report.accounts:
+            for dataset in {
+                dataset for mart in MARTS for dataset in mart.datasets if dataset.is_dated and not dataset.is_computed
+            }:
+                mark_loaded(database, dataset, account.key, Window(MONTHS[0].start, MONTHS[-1].end))
         builds = {
             (mart.name, account.key, window): build_partition(database, mart, account.key, window)
             for account in report.accounts

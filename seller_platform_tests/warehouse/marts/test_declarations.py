@@ -3,8 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.warehouse.marts import MARTS, Input, Mart
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.postgres.database import Database
 
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
@@ -51,8 +50,3 @@ def test_every_mart_has_a_table_and_every_column_a_comment(database: Database) -
 
     assert set(tables) == {mart.name for mart in MARTS}
     assert uncommented == []
-
-
-def test_an_input_of_other_months_cannot_be_required() -> None:
-    with pytest.raises(ValueError, match="orders is required, and of other months"):
-        Input(ORDERS, months_before=1)

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
-from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")
@@ -114,6 +114,7 @@ def test_only_the_newest_snapshot_of_the_costs_counts_be_it_empty(shop: Shop) ->
 
 
 def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Shop) -> None:
+    _mark_loaded(shop, "daily_product_sales")
     for sku, sales in (("A", "80.00"), ("B", "15.00"), ("C", "5.00")):
         shop.sell("2026-03-01", sku, 1, sales)
     shop.sell("2026-02-28", "A", 3, "100.00")
@@ -136,6 +137,16 @@ def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Sh
         ("ONLY FEES", None, None, Decimal("0.00"), 0, Decimal("1.00"), 0, Decimal(0), None),
     ]
     assert _failed(build) == []
+
+
+def test_a_month_before_that_was_never_loaded_is_null_not_zero(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "80.00")
+
+    shop.build(PRODUCTS)
+
+    assert shop.rows("SELECT units_before, sales_before, sales_change FROM marts.product_performance_monthly") == [
+        (None, None, None)
+    ]
 
 
 def test_the_name_of_a_product_is_the_latest(shop: Shop) -> None:
@@ -301,6 +312,12 @@ def _settled(shop: Shop, comparison: str) -> list[tuple[Any, ...]]:
     )
 
 
+def _mark_loaded(shop: Shop, *names: str, first: int = 1, end: int = 6) -> None:
+    """Store that months of lists were loaded, from January to May."""
+    for name in names:
+        mark_loaded(shop.database, dataset_named(name), ACCOUNT, Window(date(2026, first, 1), date(2026, end, 1)))
+
+
 def test_orders_are_compared_with_the_daily_sales_but_for_those_cancelled(shop: Shop) -> None:
     shop.order("2026-03-01", "1", "10.25")
     shop.order("2026-03-01", "2", "99.00", "Cancelled")
@@ -318,6 +335,7 @@ def test_orders_are_compared_with_the_daily_sales_but_for_those_cancelled(shop: 
 
 
 def test_what_the_ledger_need_not_have_paid_yet_is_explained(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions")
     shop.order("2026-03-01", "PAID IN APRIL", "10.00")
     shop.order("2026-03-02", "PENDING", "11.00", "Pending")
     shop.order("2026-03-03", "ELSEWHERE", "12.00", channel="non-platform")
@@ -336,20 +354,50 @@ def test_what_the_ledger_need_not_have_paid_yet_is_explained(shop: Shop) -> None
     ]
 
 
-def test_without_a_ledger_or_statistics_nothing_is_compared_with_them(shop: Shop) -> None:
+_COMPARED = {
+    "orders and payments": ("10.00", "0"),
+    "daily sales and statistics": ("10.00", "10.00"),
+    "fees and statistics": ("0", "2.00"),
+}
+
+
+@pytest.mark.parametrize("first", [1, 2, 3, 4])
+@pytest.mark.parametrize("names", [(), ("sales_by_date",), ("transactions",), ("transactions", "sales_by_date")])
+def test_what_was_never_loaded_is_null_and_no_difference(shop: Shop, names: tuple[str, ...], first: int) -> None:
     shop.order("2026-03-01", "1", "10.00")
     shop.sell("2026-03-01", "A", 1, "10.00")
-
-    shop.build(SETTLEMENT)
-
-    assert _settled(shop, "orders and payments") == [(Decimal("10.00"), None, None, None, "not comparable")]
-    assert _settled(shop, "daily sales and statistics") == [(Decimal("10.00"), None, None, None, "not comparable")]
     shop.insert("sales_by_date", ("2026-03-01", 1, "10.00", "0", "2.00", "0", None, None, None, "2026-03-01"))
+    _mark_loaded(shop, *names, first=first)
+    loaded = {name for name in names if first <= MARCH.start.month}
+
     shop.build(SETTLEMENT)
-    assert _settled(shop, "fees and statistics") == [(None, Decimal("2.00"), None, None, "not comparable")]
+
+    for comparison, found in _COMPARED.items():
+        ((expected_amount, found_amount, _, _, verdict),) = _settled(shop, comparison)
+        lists = {"orders and payments": {"transactions"}, "daily sales and statistics": {"sales_by_date"}}
+        is_loaded = lists.get(comparison, {"transactions", "sales_by_date"}) <= loaded
+        assert (verdict == "not loaded") is not is_loaded
+        assert ((expected_amount, found_amount) == _d(*found)) is is_loaded
+
+
+def test_payouts_are_not_compared_over_a_month_of_the_ledger_that_was_never_loaded(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions", end=2)
+    _mark_loaded(shop, "transactions", first=3)
+    shop.post("2026-01-25", "Transfer", "-70.00")
+    shop.post("2026-03-01", "Order", "100.00", order="1")
+    shop.post("2026-03-11", "Transfer", "-90.00")
+
+    shop.build(SETTLEMENT)
+    before = _settled(shop, "earnings and payouts")
+    _mark_loaded(shop, "transactions", first=2, end=3)
+    shop.build(SETTLEMENT)
+
+    assert before == [(None, Decimal("90.00"), None, None, "not comparable")]
+    assert _settled(shop, "earnings and payouts")[0][0] == Decimal("100.00")
 
 
 def test_sales_and_fees_are_compared_with_the_statistics(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions", "sales_by_date")
     for day, sales, fees in (("2026-03-01", "10.00", "1.00"), ("2026-03-02", "1000.00", "2.00")):
         row = (day, 1, sales, "0", fees, "0", None, None, None, day)
         shop.insert("sales_by_date", row)
@@ -398,6 +446,7 @@ def test_net_profit_is_profit_with_every_step_of_the_day(shop: Shop) -> None:
 
 
 def test_a_payout_is_compared_with_what_was_posted_since_the_one_before(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions")
     shop.post("2026-02-20", "Order", "70.00", order="0")
     shop.post("2026-02-25", "Transfer", "-70.00")
     shop.post("2026-03-01", "Order", "100.00", order="1")
@@ -417,6 +466,7 @@ def test_a_payout_is_compared_with_what_was_posted_since_the_one_before(shop: Sh
 
 
 def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions")
     for day, amount in (
         ("03-01", "80.00"),
         ("03-10", "8.00"),
@@ -443,6 +493,7 @@ def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Sh
 
 
 def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:
+    _mark_loaded(shop, "transactions")
     shop.post("2026-03-01", "Order", "100.00", order="1")
     shop.build(SETTLEMENT)
     without = _settled(shop, "earnings and payouts")

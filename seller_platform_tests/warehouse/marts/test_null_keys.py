@@ -1,9 +1,13 @@
 """Tests what marts make of rows without a SKU."""
 
+from datetime import date
+
 import pytest
 
+from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop
 
 _SNAPSHOT = "2026-04-01"
@@ -20,6 +24,7 @@ def unnamed(shop: Shop) -> Shop:
         shop.insert("daily_product_sales", (day, None, None, None, 1, "7.00", "0", "0", "0", day))
     shop.insert("inventory", (None, None, None, None, 5, 0, 1, 5, None, None, None, None, _SNAPSHOT))
     shop.insert("warehouse_stock", (None, None, 3, None, "available", None, _SNAPSHOT))
+    mark_loaded(shop.database, dataset_named("daily_product_sales"), ACCOUNT, Window.month_of(date(2026, 2, 1)))
     return shop
 
 
