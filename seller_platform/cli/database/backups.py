@@ -7,6 +7,7 @@ import click
 from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import followed
+from seller_platform.warehouse.exports.outdated import exported_folders, other_rows
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
@@ -26,11 +27,13 @@ class RestoreDocument(Document, frozen=True):
     Attributes:
         version: Of its schema.
         grants_left_out: Grants of PostgreSQL that could not be made, each with the reason.
+        outdated_exports: Folders with exported tables that may have other rows, each with the number of partitions.
     """
 
     file: str
     version: str | None
     grants_left_out: list[str]
+    outdated_exports: list[str]
 
 
 @click.command()
@@ -59,13 +62,20 @@ def restore(*, file: Path, output: Output) -> None:
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
     are not in a backup: grants to roles that this server lacks are left out, and the reason is printed.
     """
-    url = warehouse_url(make_home())
+    settings = make_home()
+    url = warehouse_url(settings)
     left_out = fill(url, file)
     with Database(url) as database:
         database.migrate()
         version = database.version()
+        folders = {*exported_folders(database), *filter(None, [settings.export_dir])}
+        outdated = [each for each in (other_rows(database, folder) for folder in sorted(folders)) if each]
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:
         step = "A reader is made by `seller-platform database reader NAME`."
         text += "\n" + followed(f"A grant was left out: {problem}", step)
-    output.result(text, RestoreDocument(file=str(file), version=version, grants_left_out=left_out))
+    for problem, step in outdated:
+        text += "\n" + followed(problem, f"Next: {step}.")
+    exports = [problem for problem, _ in outdated]
+    document = RestoreDocument(file=str(file), version=version, grants_left_out=left_out, outdated_exports=exports)
+    output.result(text, document)

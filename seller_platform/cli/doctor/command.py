@@ -28,6 +28,7 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
+from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import (
@@ -77,6 +78,8 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)
         )
+        if settings.export_dir is not None:
+            yield examine_exports(database, settings.export_dir)
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()
@@ -94,6 +97,12 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from examined("secrets", lambda: examine_secrets(settings, database, box))
         for name in names:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
+
+
+def examine_exports(database: Database, folder: str) -> Finding:
+    """Return whether exported tables have the rows of the database."""
+    outdated = other_rows(database, folder)
+    return warn("exports", *outdated) if outdated else ok("exports", f"{folder} has the rows of the database")
 
 
 def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from seller_platform.contract import Dataset
 from seller_platform.service.pool import Connection
+from seller_platform.warehouse.postgres.database import IDENTITY
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,6 @@ _ITEMS = sql.SQL("""receipts AS MATERIALIZED (
     JOIN platform.published_loads AS load
       ON load.dataset = covered.dataset AND load.account = covered.account AND load.changed
      AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
-)""")
-
-# A restored database has other numbers of transactions.
-_DATABASE = sql.SQL("""(
-    SELECT concat_ws('.', system.system_identifier, checkpoint.timeline_id,
-                     (SELECT oid FROM pg_database WHERE datname = current_database()))
-    FROM pg_control_system() AS system, pg_control_checkpoint() AS checkpoint
 )""")
 
 # Whoever fills the sandbox again replaces the rows of its accounts, which have no receipts.
@@ -96,11 +90,11 @@ def state_columns(others: Sequence[LiteralString]) -> sql.Composed:
     Args:
         others: Expressions that change with what the answer depends on beside loads.
     """
-    return _COLUMNS.format(database=_DATABASE, others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
+    return _COLUMNS.format(database=IDENTITY, others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
 
 
 async def database_of(connection: Connection) -> str:
     """Return what `ListState.database` is."""
-    row = await (await connection.execute(sql.SQL("SELECT {}").format(_DATABASE))).fetchone()
+    row = await (await connection.execute(sql.SQL("SELECT {}").format(IDENTITY))).fetchone()
     assert row is not None
     return str(row[0])

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
+from psycopg.sql import SQL
 from sqlalchemy import Connection, Engine, Executable, Result, create_engine, func, select, text
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -45,6 +46,14 @@ _STORED = text(
 _HAS_LATER_NUMBERS = text("""
     SELECT EXISTS (SELECT FROM platform.slices WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
 """)
+IDENTITY = SQL("""
+(SELECT concat_ws('.', system_identifier, timeline_id, own.oid, CAST(to_regclass('platform.loads') AS oid))
+ FROM pg_control_system(), pg_control_checkpoint(), pg_database AS own WHERE own.datname = current_database())
+""")
+"""An expression for the identity of a database: one that was restored, by whatever program, has another one.
+
+So has a standby that was promoted. A copy of the server's files has the same one.
+"""
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
 
