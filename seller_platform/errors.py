@@ -16,7 +16,6 @@ it is caught, or where it stands for an exit code or an HTTP status; all others 
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,23 +39,29 @@ class SellerPlatformError(Exception):
 
     next_step = "Look at what the message names as the cause."
     exit_code = 1
+    _with_step = False
 
-    def __init__(
-        self, message: str, *, code: str | None = None, step: str | None = None, with_step: bool = False
-    ) -> None:
+    def __init_subclass__(cls, *, with_step: bool | None = None) -> None:
+        """Make messages of the class end with its next step; without it, they end with a more exact one."""
+        if with_step is not None:
+            cls._with_step = with_step
+
+    def __init__(self, message: str, problem: str = "", *, code: str | None = None, step: str | None = None) -> None:
         """Keep the message.
 
         Args:
+            message: The whole of it, or its subject, where `problem` follows.
             code: The word by which programs recognise the error; without it, the name of the class.
             step: The next step of this error, in place of that of the class; it is appended to the message.
-            with_step: Append the next step of the class. Without it, the message itself ends with a more exact one.
 
         `problem_alone` is the message without the step of the class.
         """
+        self.subject, self.problem = message, problem or message
+        message = f"{message}: {problem}" if problem else message
         self.code = code or type(self).__name__
         self.next_step = step or self.next_step
         self.problem_alone = runnable(message)
-        text = followed(message, self.next_step.removesuffix(".")) if with_step or step else message
+        text = followed(message, self.next_step.removesuffix(".")) if self._with_step or step else message
         super().__init__(runnable(text))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -194,20 +199,16 @@ class UnknownAccountError(RequestError):
     next_step = "Take one of the accounts that the message lists; `seller-platform connect` discovers new ones."
 
     def __init__(self, key: str, known: Sequence[str], titles: Sequence[str] = ()) -> None:
-        self.key, self.known = key, tuple(known)
+        self.key = key
         listed = first_few(known, ACCOUNTS_NAMED) or "none yet; run `seller-platform connect`"
         question = did_you_mean(key, [*titles, *known])
         super().__init__(f"there is no account {key!r}{question}; the accounts are: {listed}")
 
 
-class InexactNumberError(RequestError):
+class InexactNumberError(RequestError, with_step=True):
     """A stored number has more digits than Arrow's decimals of one scale can hold."""
 
     next_step = "Read the numbers with numbers_as_text=True, or as a DataFrame: both keep every digit that was sent."
-
-    def __init__(self, table: str, column: str, decimal_type: str, problem: str) -> None:
-        self.table, self.column = table, column
-        super().__init__(f"{table}.{column} holds a number that is no {decimal_type} ({problem})", with_step=True)
 
 
 class NotLoadedError(RequestError):
@@ -275,25 +276,19 @@ class UnanswerableError(RequestError):
         super().__init__(followed(reason, remedy))
 
 
-class ReaderError(RequestError):
+class ReaderError(RequestError, with_step=True):
     """A role of PostgreSQL cannot be made a reader, or cannot be removed."""
 
     next_step = "Do what the message says, and run the command again."
 
     def __init__(self, name: str, problem: str) -> None:
-        self.name = name
-        super().__init__(f"{name!r} {problem}", with_step=True)
+        super().__init__(f"{name!r} {problem}")
 
 
-class NotHeldError(RequestError):
+class NotHeldError(RequestError, with_step=True):
     """No reading of that load is held."""
 
     next_step = "Take one of the loads that `seller-platform held` lists."
-
-    def __init__(self, load_id: int, held: Sequence[int]) -> None:
-        self.load_id, self.held = load_id, tuple(held)
-        listed = ", ".join(map(str, held)) or "none"
-        super().__init__(f"the reading of load {load_id} is not held; those held are: {listed}", with_step=True)
 
 
 class NotConnectedError(RequestError):
@@ -302,7 +297,6 @@ class NotConnectedError(RequestError):
     next_step = "Run `seller-platform connect`."
 
     def __init__(self, connection: str | None = None) -> None:
-        self.connection = connection
         named = f"connection {connection!r}" if connection else "any connection"
         super().__init__(f"there is no grant for {named}; run `{connect_command(connection)}` to authorise one")
 
@@ -312,10 +306,6 @@ class DuplicateUserError(RequestError):
 
     next_step = "Take another address, or grant the user more accounts."
 
-    def __init__(self, email: str) -> None:
-        self.email = email
-        super().__init__(f"there is a user {email!r} already; e-mail addresses are compared without regard to case")
-
 
 class InvalidPasswordError(RequestError):
     """A password is too short, too long or too common."""
@@ -323,8 +313,8 @@ class InvalidPasswordError(RequestError):
     next_step = "Choose another password; four random words are a good one."
 
     def __init__(self, problem: str) -> None:
-        self.problem = problem
         super().__init__(f"the user's password {problem}")
+        self.problem = problem
 
 
 class InvalidApplicationError(RequestError):
@@ -343,7 +333,6 @@ class CannotListenError(SellerPlatformError):
     next_step = "Choose another port, or end the program that uses it."
 
     def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
-        self.host, self.port = host, port
         message = f"the service cannot listen on {host} port {port}: {problem}"
         super().__init__(followed(message, f"Choose another with {option}"))
 
@@ -361,7 +350,7 @@ class SheetError(RequestError):
     command = "the command"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        self.source, self.problems = source, tuple(problems)
+        self.problems = tuple(problems)
         lines = "".join(f"\n- {problem}" for problem in problems)
         super().__init__(f"{source} {self.outcome}:{lines}\nFix it and run {self.command} again")
 
@@ -369,21 +358,18 @@ class SheetError(RequestError):
 class CostSheetError(SheetError):
     """A cost sheet has errors, so no plan can be made from it."""
 
-    next_step = "Fix the lines that the message names, and plan again."
     outcome, command = "cannot be planned", "`seller-platform costs plan`"
 
 
 class RateFileError(SheetError):
     """A file of exchange rates has errors, so none of them was loaded."""
 
-    next_step = "Fix the lines that the message names, and load the file again."
     outcome, command = "was not loaded", "`seller-platform service rates load`"
 
 
 class ProductFileError(SheetError):
     """A file of products has errors, so none of them was loaded."""
 
-    next_step = "Fix the lines that the message names, and load the file again."
     outcome, command = "was not loaded", "`seller-platform service products load`"
 
 
@@ -396,9 +382,9 @@ class CostsNotWrittenError(SellerPlatformError):
     )
 
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
-        self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
+        self.exit_code = exit_code
         super().__init__(
-            f"cost plan {plan}: {len(self.problems)} of {count_of(planned, 'SKU', 'does')} not hold:"
+            f"cost plan {plan}: {len(problems)} of {count_of(planned, 'SKU', 'does')} not hold:"
             f"{_by_problem(problems)}\n"
             f"Fix the cause, then continue with `seller-platform costs apply {plan}`. Where the plan itself is wrong, "
             "such as a SKU that the upstream does not know, correct the lines and make another with `seller-platform "
@@ -466,10 +452,6 @@ class BodyTooLargeError(ApiError):
     next_step = "Send less at once."
     status = 413
 
-    def __init__(self, largest: int) -> None:
-        self.largest = largest
-        super().__init__(f"the body is larger than {largest} bytes; send less")
-
 
 class UnreadableCodingError(ApiError):
     """The body is compressed, or in another charset than UTF-8."""
@@ -478,7 +460,6 @@ class UnreadableCodingError(ApiError):
     status = 415
 
     def __init__(self, header: str, value: str) -> None:
-        self.header, self.value = header, value
         super().__init__(f"the {header} is {value!r}; send the body uncompressed, in UTF-8")
 
 
@@ -489,7 +470,7 @@ class MisdirectedRequestError(ApiError):
     status = 421
 
     def __init__(self, host: str, public_url: str | None) -> None:
-        self.host, self.public_url = host, public_url
+        self.public_url = public_url
         step = f"use {public_url}" if public_url else "its operator sets SELLER_PLATFORM_SERVICE_PUBLIC_URL to serve it"
         super().__init__(f"the host {host!a} is not served here; {step}")
 
@@ -541,27 +522,19 @@ class TokenEndpointError(ApiError):
         super().__init__(description, headers=headers)
 
 
-class InvalidSettingError(SettingsError):
+class InvalidSettingError(SettingsError, with_step=True):
     """A setting has a value that cannot be used."""
 
     next_step = "Correct the variable in the environment and try again."
 
-    def __init__(self, name: str, problem: str) -> None:
-        self.name = name
-        super().__init__(f"{name}: {problem}", with_step=True)
 
-
-class SecretKeyError(SettingsError):
+class SecretKeyError(SettingsError, with_step=True):
     """Stored secrets cannot be decrypted with the present key."""
 
     next_step = (
         "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with (several, separated by commas, "
         "are tried in turn), or run `seller-platform connect` again."
     )
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(f"{what} cannot be decrypted with the present key", with_step=True)
 
 
 class ReauthorizationRequiredError(SellerPlatformError):
@@ -576,15 +549,14 @@ class ReauthorizationRequiredError(SellerPlatformError):
         super().__init__(followed(message, f"Run `{connect_command(connection)}`"))
 
 
-class AuthorizationDeniedError(SellerPlatformError):
+class AuthorizationDeniedError(SellerPlatformError, with_step=True):
     """The authorisation ended without a grant."""
 
     next_step = "Run `seller-platform connect` again, and approve the access in time."
     exit_code = 3
 
     def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"authorisation failed: {reason}", with_step=True)
+        super().__init__(f"authorisation failed: {reason}")
 
 
 class UpstreamError(SellerPlatformError):
@@ -600,19 +572,6 @@ class RetryableError(UpstreamError):
     next_step = "Try again later; what was loaded stays."
 
 
-@dataclass(frozen=True)
-class LongPause:
-    """A pause that an upstream asks for, longer than a request is repeated.
-
-    Attributes:
-        waited_seconds: How long it is repeated at most.
-        over_at: When the pause is over, in UTC.
-    """
-
-    waited_seconds: float
-    over_at: datetime
-
-
 class UpstreamUnavailableError(RetryableError):
     """The upstream could not be reached, or failed temporarily, in every attempt."""
 
@@ -625,24 +584,12 @@ class UpstreamUnavailableError(RetryableError):
         *,
         attempts: int,
         retry_after_seconds: float | None = None,
-        long_pause: LongPause | None = None,
+        advice: str = "try again when the upstream is back",
     ) -> None:
-        """Keep the facts.
-
-        Args:
-            long_pause: Given where the upstream asks for a longer pause than is waited.
-        """
-        self.request, self.problem, self.attempts = request, problem, attempts
-        self.retry_after_seconds, self.long_pause = retry_after_seconds, long_pause
+        self.attempts, self.retry_after_seconds = attempts, retry_after_seconds
         tries = count_of(attempts, "attempt")
-        step = "try again when the upstream is back"
-        if long_pause is not None and retry_after_seconds is not None:
-            step = (
-                f"the upstream asks for a pause of {retry_after_seconds:,.0f} s, and a request is repeated for "
-                f"{long_pause.waited_seconds:,.0f} s at most; try again after "
-                f"{long_pause.over_at:%Y-%m-%d %H:%M} UTC"
-            )
-        super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}; {step}")
+        super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}; {advice}")
+        self.problem = problem
 
 
 class RequestsUsedUpError(RetryableError):
@@ -651,12 +598,7 @@ class RequestsUsedUpError(RetryableError):
     next_step = "Try again when the budget renews, or raise SELLER_API_REQUESTS_PER_DAY."
 
     def __init__(self, connection: str, *, per_day: int, renews_at: datetime, sent: int = 0) -> None:
-        """Keep the facts.
-
-        Args:
-            sent: How many requests were sent for the slice, in vain.
-        """
-        self.connection, self.per_day, self.renews_at, self.sent = connection, per_day, renews_at, sent
+        self.renews_at, self.sent = renews_at, sent  # the requests that were sent for the slice, in vain
         super().__init__(
             f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
             f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "
@@ -670,21 +612,16 @@ class BudgetTooSmallError(SettingsError):
     next_step = "Raise SELLER_API_REQUESTS_PER_DAY, or unset it."
 
     def __init__(self, connection: str, *, per_day: int, needed: int) -> None:
-        self.connection, self.per_day, self.needed = connection, per_day, needed
         super().__init__(
             f"it takes about {count_of(needed, 'request')}, and connection {connection!r} may send {per_day:,} a day. "
             "Raise SELLER_API_REQUESTS_PER_DAY"
         )
 
 
-class UnreadableBodyError(RetryableError):
+class UnreadableBodyError(RetryableError, with_step=True):
     """The body of an answer cannot be read: it is not valid JSON, was cut off, or holds something else than asked."""
 
     next_step = "Try again; if the error stays, something between here and the upstream changes its answers."
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(problem, with_step=True)
 
 
 class ErrorAnswerError(UnreadableBodyError):
@@ -692,26 +629,16 @@ class ErrorAnswerError(UnreadableBodyError):
 
     next_step = "Try again; if the error stays, report it to the upstream."
 
-    def __init__(self, message: str) -> None:
-        self.message = message
-        super().__init__(f"an answer that carries an error{f': {message}' if message else ''}")
-
 
 class CutBodyError(UnreadableBodyError):
     """The body of an answer ends early."""
-
-    def __init__(self, what: str = "body") -> None:
-        super().__init__(f"a {what} that was cut")
 
 
 class RepeatedNameError(UnreadableBodyError):
     """An object of an answer has a name twice, of which only one value would be read."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"an object that has the name {name!r} twice")
 
-
-class RequestRefusedError(UpstreamError):
+class RequestRefusedError(UpstreamError, with_step=True):
     """The upstream refused a request, and would refuse it again."""
 
     next_step = "Check the account and the dates of the request; if they are right, report it to the upstream."
@@ -729,10 +656,10 @@ class RequestRefusedError(UpstreamError):
         self.message, self.retry_after_seconds = message, retry_after_seconds
         named = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in self.parameters.items())
         text = f"{request}: the upstream answered {status}: {message}"
-        super().__init__(followed(text, named) if named else text, with_step=True)
+        super().__init__(followed(text, named) if named else text)
 
 
-class NotOfferedError(UpstreamError):
+class NotOfferedError(UpstreamError, with_step=True):
     """The upstream has no endpoint for rows that can be computed from others.
 
     The others are loaded nevertheless.
@@ -742,20 +669,16 @@ class NotOfferedError(UpstreamError):
 
     def __init__(self, dataset: str, path: str, status: int) -> None:
         self.dataset, self.path, self.status = dataset, path, status
-        super().__init__(f"{dataset}: the upstream does not offer {path} (it answered {status})", with_step=True)
+        super().__init__(f"{dataset}: the upstream does not offer {path} (it answered {status})")
 
 
-class ReportFailedError(UpstreamError):
+class ReportFailedError(UpstreamError, with_step=True):
     """A requested report failed."""
 
     next_step = "Nothing of it was stored; request it again with `seller-platform report request`."
 
-    def __init__(self, report: str, problem: str) -> None:
-        self.report, self.problem = report, problem
-        super().__init__(f"{report}: {problem}", with_step=True)
 
-
-class TokenRefusedError(UpstreamError):
+class TokenRefusedError(UpstreamError, with_step=True):
     """The token endpoint answered with an OAuth error (RFC 6749 section 5.2)."""
 
     next_step = (
@@ -772,17 +695,13 @@ class TokenRefusedError(UpstreamError):
         self.error, self.description, self.ends_grant = error, description, ends_grant
         self.answer = f"{error} ({description.rstrip('.')})" if description else error
         reason = "; the client id or the client secret is wrong" if error == INVALID_CLIENT else ""
-        super().__init__(f"the token endpoint answered {self.answer}{reason}", with_step=True)
+        super().__init__(f"the token endpoint answered {self.answer}{reason}")
 
 
-class ContractViolationError(UpstreamError):
+class ContractViolationError(UpstreamError, with_step=True):
     """The upstream sent an answer that the API does not allow."""
 
     next_step = "Nothing of the slice was stored; report it to the upstream."
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(f"{what}: {problem}", with_step=True)
 
 
 class RowsMissingError(ContractViolationError):
@@ -793,10 +712,6 @@ class UnusableAccountError(ContractViolationError):
     """An account cannot be read: it has no known time zone, or nothing that selects it."""
 
     next_step = "Correct the account at the upstream; all other accounts are read."
-
-    def __init__(self, account: str, problem: str) -> None:
-        self.account = account
-        super().__init__(f"account {account}", problem)
 
 
 class DayMissingError(ContractViolationError):
@@ -811,10 +726,8 @@ class ListChangedError(RetryableError):
     next_step = "Nothing was stored; try again at a quieter hour."
 
     def __init__(self, what: str, *, attempts: int, last: str) -> None:
-        self.what, self.attempts, self.last = what, attempts, last
         super().__init__(
             f"{what}: the list changed while it was read, in each of {count_of(attempts, 'attempt')} (last: {last})",
-            with_step=True,
         )
 
 
@@ -824,14 +737,13 @@ class WarehouseError(SellerPlatformError):
     next_step = "Look at the message of PostgreSQL; `seller-platform doctor` checks the rest."
 
 
-class WarehouseUnavailableError(WarehouseError):
+class WarehouseUnavailableError(WarehouseError, with_step=True):
     """PostgreSQL cannot be reached."""
 
     next_step = "Check the URL of the database, and that its server runs; then try again."
 
     def __init__(self, where: str, problem: str) -> None:
-        self.where = where
-        super().__init__(f"PostgreSQL at {where} cannot be used: {problem}", with_step=True)
+        super().__init__(f"PostgreSQL at {where} cannot be used: {problem}")
 
 
 class MissingRightError(WarehouseError):
@@ -848,36 +760,27 @@ class MissingRightError(WarehouseError):
     )
 
     def __init__(self, where: str, right: str, grant: str | None, problem: str) -> None:
-        self.where, self.right, self.grant = where, right, grant
+        self.right, self.grant = right, grant
         step = f"{self.next_step} The line for psql:\n  {grant};" if grant else self.next_step
         super().__init__(followed(f"the user of {where} lacks {right} (PostgreSQL: {problem})", step))
 
 
-class DatabaseFullError(WarehouseError):
+class DatabaseFullError(WarehouseError, with_step=True):
     """The disk of the PostgreSQL server is full."""
 
     next_step = "Make room on the disk of the server and try again; what was stored before is kept."
 
     def __init__(self, where: str, problem: str, free: str = "") -> None:
-        self.where = where
         room = f" ({free})" if free else ""
-        super().__init__(f"the disk of PostgreSQL at {where} is full{room}: {problem}", with_step=True)
+        super().__init__(f"the disk of PostgreSQL at {where} is full{room}: {problem}")
 
 
-class GrantSpoolError(WarehouseError):
+class GrantSpoolError(WarehouseError, with_step=True):
     """The tokens of a connection cannot be kept on disk, so none are refreshed."""
 
     next_step = (
         "Make room there, make it writable, or move the home folder to another disk if this one fails; then try again."
     )
-
-    def __init__(self, connection: str, folder: str, problem: str) -> None:
-        self.connection, self.folder = connection, folder
-        super().__init__(
-            f"the tokens of connection {connection!r} cannot be kept in {folder} until the warehouse has them: "
-            f"{problem}",
-            with_step=True,
-        )
 
 
 class BackupError(WarehouseError):
@@ -886,18 +789,16 @@ class BackupError(WarehouseError):
     next_step = "Do what the message says; the former backup is unchanged, and so is the database."
 
     def __init__(self, what: str, problem: str, step: str) -> None:
-        self.problem, self.step = problem, step
         super().__init__(followed(f"backup or restore of {what}: {problem}", step))
 
 
-class WebhookError(SellerPlatformError):
+class WebhookError(SellerPlatformError, with_step=True):
     """The webhook did not accept a message."""
 
     next_step = "Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message is in the log, and is sent again."
 
     def __init__(self, host: str, problem: str) -> None:
-        self.host, self.problem = host, problem
-        super().__init__(f"the webhook at {host} took no message: {problem}", with_step=True)
+        super().__init__(f"the webhook at {host} took no message: {problem}")
 
 
 class CheckFailedError(SellerPlatformError):
@@ -907,14 +808,10 @@ class CheckFailedError(SellerPlatformError):
     exit_code = 5
 
 
-class ImplausibleReadingError(CheckFailedError):
+class ImplausibleReadingError(CheckFailedError, with_step=True):
     """A reading contradicts the stored rows; nothing was stored, and it is read once more."""
 
     next_step = "Nothing was stored; the slice is read once more."
-
-    def __init__(self, what: str, reason: str) -> None:
-        self.what, self.reason = what, reason
-        super().__init__(f"{what}: {reason}", with_step=True)
 
 
 class ReadingHeldError(CheckFailedError):
@@ -935,7 +832,7 @@ class ReadingHeldError(CheckFailedError):
         super().__init__(followed(f"{what}: {reason}", step))
 
 
-class InputProblemError(CheckFailedError):
+class InputProblemError(CheckFailedError, with_step=True):
     """A partition of a mart was not built, because the slice of an input has a problem."""
 
     next_step = "Load the input's partition again, or accept it if it is held; then the mart is built."
@@ -943,8 +840,8 @@ class InputProblemError(CheckFailedError):
     """How its message begins, by which alerts leave the report to the input."""
 
     def __init__(self, kind: str, asset: str, partition: str, reason: str) -> None:
-        self.kind, self.asset, self.partition = kind, asset, partition
-        super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason}", with_step=True)
+        self.kind = kind
+        super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason}")
 
 
 class SlicesFailedError(SellerPlatformError):
@@ -953,8 +850,8 @@ class SlicesFailedError(SellerPlatformError):
     next_step = "Fix the causes that the message lists, and run the command again: what was loaded stays."
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1, *, any_loaded: bool = True) -> None:
-        self.failures, self.exit_code = dict(failures), exit_code
-        count = count_of(len(self.failures), "slice", "was")
+        self.exit_code = exit_code
+        count = count_of(len(failures), "slice", "was")
         others = "; all others were" if any_loaded else ""
         super().__init__(f"{count} not loaded{others}:{_by_problem(failures)}")
 
@@ -967,8 +864,8 @@ class PartitionsFailedError(SellerPlatformError):
     def __init__(
         self, failures: Mapping[str, str], exit_code: int = 1, *, what: str = "partition", done: str = "built"
     ) -> None:
-        self.failures, self.exit_code = dict(failures), exit_code
-        count = count_of(len(self.failures), what, "was")
+        self.exit_code = exit_code
+        count = count_of(len(failures), what, "was")
         super().__init__(f"{count} not {done}, which stopped no other:{_by_problem(failures)}")
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from seller_platform import errors
-from seller_platform.errors import LongPause, NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
+from seller_platform.errors import NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
 
 _EXAMPLES: dict[object, Any] = {
     str: "text",
@@ -21,7 +21,6 @@ _EXAMPLES: dict[object, Any] = {
     date: date(2026, 3, 1),
     datetime: datetime(2026, 3, 1, tzinfo=UTC),
     Path: Path("/folder"),
-    LongPause: LongPause(120, datetime(2026, 3, 1, tzinfo=UTC)),
     NotOfferedError: NotOfferedError("orders", "/sales/orders", 404),
 }
 

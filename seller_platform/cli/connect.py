@@ -119,7 +119,7 @@ def connect(
     output.table(title, documents, ("account", "title", "time_zone"))
     for each in accounts:
         if each.account.problem is not None:
-            output.say(f"{UnusableAccountError(each.key, each.account.problem)}")
+            output.say(f"{UnusableAccountError(f'account {each.key}', each.account.problem)}")
     output.say("Next: `seller-platform sync`")
 
 

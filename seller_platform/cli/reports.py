@@ -250,7 +250,7 @@ def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
                     errors[f"{REPORT_ROWS.table} {job}"] = error
                 show(done)
         for account in chosen:
-            errors |= {error.report: error for error in take_failures(database, account.key, now=utc_now())}
+            errors |= {error.subject: error for error in take_failures(database, account.key, now=utc_now())}
         if receipts:
             report_loads(installation)
     if not ready:

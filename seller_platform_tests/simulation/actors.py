@@ -306,7 +306,7 @@ def load_reports(world: "World", process: "Process") -> int:
         except SellerPlatformError as error:
             world.say(f"job {job.id}: {type(error).__name__}")
     for failure in take_failures(process.database, account.key, now=world.clock.now()):
-        world.tell_failure(failure.report)
+        world.tell_failure(failure.subject)
     return loaded
 
 

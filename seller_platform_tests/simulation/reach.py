@@ -144,9 +144,9 @@ def count_errors(reach: Callable[[str], None]) -> None:
     """Call a function with the class of each error that the product makes from now on in this process."""
     plain = SellerPlatformError.__init__
 
-    def counted(self: SellerPlatformError, message: str, **options: object) -> None:
+    def counted(self: SellerPlatformError, *words: str, **options: object) -> None:
         reach(f"error {type(self).__name__}")
-        plain(self, message, **options)  # type: ignore[arg-type]
+        plain(self, *words, **options)  # type: ignore[arg-type]
 
     SellerPlatformError.__init__ = counted  # type: ignore[method-assign]
 

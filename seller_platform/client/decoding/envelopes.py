@@ -180,7 +180,8 @@ def _parsed(text: bytes, hook: Callable[[Any], object]) -> Any:
 
 def _checked(pairs: Sequence[tuple[str, object]]) -> None:
     if len(dict(pairs)) < len(pairs):
-        raise RepeatedNameError(Counter(name for name, _ in pairs).most_common(1)[0][0])
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise RepeatedNameError(f"an object that has the name {name!r} twice")
 
 
 @lru_cache(4)

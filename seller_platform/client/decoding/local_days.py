@@ -35,7 +35,7 @@ def zone_of(account: Account) -> ZoneInfo:
     zone, name = zone_or_none(account.timezone), account.timezone
     if zone is None:
         problem = f"time zone {name!r} is not known" if name else "it has no time zone"
-        raise UnusableAccountError(account.key, problem)
+        raise UnusableAccountError(f"account {account.key}", problem)
     return zone
 
 

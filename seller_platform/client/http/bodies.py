@@ -223,7 +223,7 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
             is_full = len(piece) == _PIECE and not inflater.eof
             data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
     if inflater is not None and not inflater.eof:
-        raise CutBodyError(f"{coding} body")
+        raise CutBodyError(f"a {coding} body that was cut")
 
 
 def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -212,7 +212,7 @@ def check_answer(answer: RawAnswer, request: str, now: Clock, *, is_keyed: bool 
 def not_json(error: Exception) -> UnreadableBodyError:
     """Return the error of a body, given what msgspec says of it."""
     if "truncated" in str(error):
-        return CutBodyError()
+        return CutBodyError("a body that was cut")
     return UnreadableBodyError(f"a body that is not JSON ({shortened(str(error))})")
 
 
@@ -294,7 +294,8 @@ def check_no_error(answer: Mapping[str, Any]) -> None:
     has_error = error.strip().casefold() not in _NO_ERROR if isinstance(error, str) else bool(error)
     if not has_error and not (isinstance(status, str) and status.strip().casefold() == ERROR_WORD):
         return
-    raise ErrorAnswerError(message_of(answer))
+    message = message_of(answer)
+    raise ErrorAnswerError(f"an answer that carries an error{f': {message}' if message else ''}")
 
 
 def message_of(answer: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ import stamina
 
 from seller_platform.client.http.responses import PassingFault
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.errors import ContractViolationError, LongPause, UpstreamUnavailableError
+from seller_platform.errors import ContractViolationError, UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -135,9 +135,16 @@ class RetryPolicy:
                             digest = fault.digest or digest  # an attempt without a body says nothing of it
                             raise
         except PassingFault as fault:
-            pause = fault.retry_after_seconds
+            advice, pause = "try again when the upstream is back", fault.retry_after_seconds
+            if pause is not None and pause > self.seconds:
+                # To the next full minute, so that requests of the same minute have the same message.
+                over_at = self.clock.now().astimezone(UTC) + timedelta(seconds=pause + 59)
+                advice = (
+                    f"the upstream asks for a pause of {pause:,.0f} s, and a request is repeated for "
+                    f"{self.seconds:,.0f} s at most; try again after {over_at:%Y-%m-%d %H:%M} UTC"
+                )
             raise UpstreamUnavailableError(
-                request, fault.problem, attempts=number, retry_after_seconds=pause, long_pause=self._too_long(pause)
+                request, fault.problem, attempts=number, retry_after_seconds=pause, advice=advice
             ) from None
         raise AssertionError("stamina ends with a result or an error")
 
@@ -154,11 +161,3 @@ class RetryPolicy:
             yield
         finally:
             timer.cancel()
-
-    def _too_long(self, pause_seconds: float | None) -> LongPause | None:
-        """Return the pause that an upstream asks for, if it is longer than a request is repeated."""
-        if pause_seconds is None or pause_seconds <= self.seconds:
-            return None
-        # To the next full minute, so that requests of the same minute have the same message.
-        over_at = self.clock.now().astimezone(UTC) + timedelta(seconds=pause_seconds + 59)
-        return LongPause(self.seconds, over_at.replace(second=0, microsecond=0))

@@ -100,6 +100,6 @@ def _collecting(unreadable: list[str]) -> Iterator[None]:
     try:
         yield
     except SecretKeyError as error:
-        unreadable.append(error.what)
+        unreadable.append(error.subject)
     except FileNotFoundError:
         pass  # the spool was committed meanwhile

@@ -135,9 +135,8 @@ class ReservedRequests:
             try:
                 self._meter.take()
             except RequestsUsedUpError as error:
-                raise RequestsUsedUpError(
-                    error.connection, per_day=error.per_day, renews_at=error.renews_at, sent=self._used
-                ) from None
+                error.sent = self._used
+                raise
         with self._lock:
             self._used += 1
 

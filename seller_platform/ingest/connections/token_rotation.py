@@ -109,7 +109,10 @@ class PairSpool:
             make_folders(folder)
             yield
         except OSError as error:
-            raise GrantSpoolError(self._connection, str(folder), error.strerror or str(error)) from error
+            subject = (
+                f"the tokens of connection {self._connection!r} cannot be kept in {folder} until the warehouse has them"
+            )
+            raise GrantSpoolError(subject, error.strerror or str(error)) from error
 
 
 def spools(folder: Path) -> list[Path]:

@@ -61,4 +61,5 @@ def _held_reading(database: Database, load_id: int) -> tuple[Receipt, Receipt]:
         overlaps = each.window.start < accepted.window.end and accepted.window.start < each.window.end
         if accepted.verdict is CountVerdict.HELD and is_of_slice and (overlaps or not is_dated):
             return accepted, each
-    raise NotHeldError(load_id, sorted(each.id for each in holds))
+    listed = ", ".join(map(str, sorted(each.id for each in holds))) or "none"
+    raise NotHeldError(f"the reading of load {load_id} is not held; those held are: {listed}")

@@ -156,7 +156,7 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
                     context.log.warning("%s: it will be requested again, for %s", job, job.upstream_message)
                 else:
                     context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
-                loop.failures |= {error.report: error for error in take_failures(database, account.key, now=now)}
+                loop.failures |= {error.subject: error for error in take_failures(database, account.key, now=now)}
         _fail(loop, "requested")
 
     return request
@@ -187,7 +187,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                     is_reported = True
                     yield load_event(receipt, placement, warehouse.names)
                     keep_reported(database, [receipt.id])
-            loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
+            loop.failures |= {error.subject: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue
             if account not in stored:

@@ -144,5 +144,5 @@ async def _read_body(request: Request, largest: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > largest:
-            raise BodyTooLargeError(largest)
+            raise BodyTooLargeError(f"the body is larger than {largest} bytes; send less")
     return body

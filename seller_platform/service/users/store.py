@@ -77,7 +77,9 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
         statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
         user_id = connection.execute(statement).scalar_one_or_none()
         if user_id is None:
-            raise DuplicateUserError(email)
+            raise DuplicateUserError(
+                f"there is a user {email!r} already; e-mail addresses are compared without regard to case"
+            )
         record_operator_event(connection, EventKind.USER_ADDED, user_id=user_id, details={"email": email})
     return int(user_id)
 

@@ -46,7 +46,7 @@ class KnownAccount:
         """
         zone, problem = zone_or_none(self.account.timezone), self.account.problem
         if zone is None or problem is not None:
-            raise UnusableAccountError(self.key, problem or "it has no time zone")
+            raise UnusableAccountError(f"account {self.key}", problem or "it has no time zone")
         return zone
 
     @property

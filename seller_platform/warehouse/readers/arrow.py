@@ -127,5 +127,6 @@ def _as_decimals(relation: Relation, batch: pa.RecordBatch, schema: pa.Schema) -
         try:
             arrays.append(array.cast(field.type) if field.type in (MONEY, NUMBER) else array)
         except pa.ArrowInvalid as error:
-            raise InexactNumberError(relation.table, field.name, str(field.type), str(error)) from None
+            problem = f"{relation.table}.{field.name} holds a number that is no {field.type} ({error})"
+            raise InexactNumberError(problem) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
