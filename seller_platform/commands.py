@@ -62,16 +62,6 @@ def runnable_command(command: str) -> str:
     return runnable(f"`{command}`")[1:-1]
 
 
-def runnable(text: str, *, with_demo: bool = False, home: Path | None = None) -> str:
-    """Return a message whose commands can be run as they are printed.
-
-    A process that has not read its options and settings yet can name them.
-
-    Args:
-        with_demo: Whether the commands have `--demo`.
-        home: The home folder.
-    """
-    start = _WITH_DEMO if with_demo else _start
-    if start == PLAIN and home is not None and is_sandbox(home):
-        start = (home / _FILE).read_text()
-    return text if start == PLAIN else _COMMAND.sub(lambda _: f"`{start} ", text)
+def runnable(text: str) -> str:
+    """Return a message whose commands can be run as they are printed."""
+    return text if _start == PLAIN else _COMMAND.sub(lambda _: f"`{_start} ", text)

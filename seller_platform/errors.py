@@ -536,6 +536,10 @@ class SecretKeyError(SettingsError, with_step=True):
         "are tried in turn), or run `seller-platform connect` again."
     )
 
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} cannot be decrypted with the present key")
+        self.subject = what
+
 
 class ReauthorizationRequiredError(SellerPlatformError):
     """The upstream no longer accepts the grant; only its user can give a new one."""
@@ -862,18 +866,19 @@ class PartitionsFailedError(SellerPlatformError):
     next_step = "Fix the causes that the message lists, and run the command again: all others stay."
 
     def __init__(
-        self, failures: Mapping[str, str], exit_code: int = 1, *, what: str = "partition", done: str = "built"
+        self, failures: Mapping[str, SellerPlatformError | str], *, what: str = "partition", done: str = "built"
     ) -> None:
-        self.exit_code = exit_code
+        errors = [each for each in failures.values() if isinstance(each, SellerPlatformError)]
+        self.exit_code = max((each.exit_code for each in errors), default=1)
         count = count_of(len(failures), what, "was")
         super().__init__(f"{count} not {done}, which stopped no other:{_by_problem(failures)}")
 
 
-def _by_problem(problems: Mapping[str, str]) -> str:
+def _by_problem(problems: Mapping[str, object]) -> str:
     """Return a line for each problem, with the first names that have it."""
     names_of: dict[str, list[str]] = {}
     for name, problem in problems.items():
-        names_of.setdefault(problem, []).append(name)
+        names_of.setdefault(str(problem), []).append(name)
     return "".join(f"\n- {first_few(names)}: {problem}" for problem, names in names_of.items())
 
 

@@ -13,22 +13,10 @@ from seller_platform.warehouse.connections.secrets import key_file, new_key
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 
-class ResealedSecrets(Document, frozen=True):
-    """How many secrets were encrypted again.
-
-    Attributes:
-        spools: Files of token pairs that are not in the database yet.
-    """
-
-    grants: int
-    client_secrets: int
-    spools: int
-
-
 class RotationDocument(Document, frozen=True):
     """What was encrypted with another key."""
 
-    encrypted: ResealedSecrets
+    encrypted: Resealed
     next_step: str
 
 
@@ -67,24 +55,24 @@ def rotate(*, finish: bool, output: Output) -> None:
             resealed = rotate_key_file(installation.database, installation.settings.home, finish=finish)
             next_step = f"The key in {key_file(installation.settings.home)} is the only one that is needed."
         elif installation.box.key_count > 1:
+            had_others = sealed_otherwise(installation.database, installation.settings.home, installation.box.first())
             resealed = reseal(installation.database, installation.settings.home, installation.box)
             next_step = (
                 f"Next: set {_SETTING} to its first key alone and restart the programs; the others are not needed now."
-                if resealed.others
+                if had_others
                 else "Everything was encrypted with the first key already. If that is the new one, set "
                 f"{_SETTING} to it alone and restart the programs; if it is the old one, put the new one first, "
                 "restart the programs, and run this again."
             )
         elif finish:
             _check(installation)
-            resealed = Resealed(0, 0, 0, ())
+            resealed = Resealed(0, 0, 0)
             next_step = f"Everything is encrypted with the one key in {_SETTING}."
         else:
             _explain(output)
             return
         _check(installation)
-    encrypted = ResealedSecrets(grants=resealed.grants, client_secrets=resealed.client_secrets, spools=resealed.spools)
-    output.document(RotationDocument(encrypted=encrypted, next_step=next_step))
+    output.document(RotationDocument(encrypted=resealed, next_step=next_step))
     output.line(f"Encrypted again: {count_of(resealed.grants, 'grant')}, {resealed.client_secrets} client secrets.")
     output.line(next_step)
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 
 from seller_platform.cli.output import Document, Moment, Output, with_title
 from seller_platform.contract import DATASETS, Window
@@ -84,7 +83,17 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
     of_all = None if output.as_json or count <= _MOST_ACCOUNTS else f"all of {count_of(count, 'account')}"
     rows = _rows(division, of_all)
     names = [each.name for each in connections(database) if each.name in chosen]
-    budgets = [_budget(name, per_day, sent.get(name, 0), division, now) for name in names if per_day is not None]
+    budgets = [
+        ConnectionBudget(
+            connection=name,
+            requests_per_day=per_day,
+            requests_today=sent.get(name, 0),
+            requests_left=division.left.get(name, 0),
+            renews_at=renewal_after(now),
+        )
+        for name in names
+        if per_day is not None
+    ]
     output.document(PlanDocument(plan=rows, budgets=budgets))
     if not slices:
         output.say("Nothing is due: every day that may have changed was read today.")
@@ -95,8 +104,13 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
         f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
         "side by side. Nothing was sent.",
         *(f"{each}: {error}" for each, error in division.later.items() if isinstance(error, BudgetTooSmallError)),
-        *map(_sentence, budgets),
     ]
+    for each in budgets:
+        of_today = f"{each.requests_today:,} of {count_of(each.requests_per_day, 'request')} of today"
+        sentences.append(
+            f"Connection {each.connection}: {of_today} are used, {each.requests_left:,} may be used for loads; the "
+            f"budget renews at {each.renews_at:%Y-%m-%d %H:%M} UTC."
+        )
     output.line("\n".join(sentences))
 
 
@@ -135,22 +149,4 @@ def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Divis
         later_requests=sum(division.expected[each].requests for each in later),
         never=sum(1 for each in later if isinstance(division.later[each], BudgetTooSmallError)),
         basis=next(basis for basis in (Basis.NONE, Basis.ALIKE, Basis.SAME) if basis in bases),
-    )
-
-
-def _budget(name: str, per_day: int, sent: int, division: Division, now: datetime) -> ConnectionBudget:
-    return ConnectionBudget(
-        connection=name,
-        requests_per_day=per_day,
-        requests_today=sent,
-        requests_left=division.left.get(name, 0),
-        renews_at=renewal_after(now),
-    )
-
-
-def _sentence(budget: ConnectionBudget) -> str:
-    of_today = f"{budget.requests_today:,} of {count_of(budget.requests_per_day, 'request')} of today"
-    return (
-        f"Connection {budget.connection}: {of_today} are used, {budget.requests_left:,} may be used for loads; the "
-        f"budget renews at {budget.renews_at:%Y-%m-%d %H:%M} UTC."
     )

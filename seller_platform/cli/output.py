@@ -132,17 +132,17 @@ class Output:
         if text and not self.as_json:
             _write(coloured(_in_lines(printable(text), sys.stdout), Colour.HEADING, sys.stdout), sys.stdout)
 
-    def line(self, text: str, colour: Colour | None = None) -> None:
+    def line(self, text: str) -> None:
         """Print a line of the result, and flush it."""
         if not self.as_json:
-            _write(coloured(_in_lines(runnable(text), sys.stdout), colour, sys.stdout), sys.stdout)
+            _write(_in_lines(runnable(text), sys.stdout), sys.stdout)
 
-    def result(self, text: str, document: Document) -> None:
+    def result(self, text: str, document: msgspec.Struct) -> None:
         """Print a message to standard error; with `--json`, only the document."""
         self.document(document)
         self.say(text)
 
-    def document(self, document: Document) -> None:
+    def document(self, document: msgspec.Struct) -> None:
         """Print the JSON document, with `--json` only."""
         if self.as_json:
             _write_json(document)
@@ -244,7 +244,7 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _write_json(*documents: Document) -> None:
+def _write_json(*documents: msgspec.Struct) -> None:
     """Write the keys of all documents as one JSON object."""
     parts = [msgspec.to_builtins(document, builtin_types=(datetime, bytes)) for document in documents]
     whole = {name: _as_printed(value) for part in parts for name, value in part.items()}

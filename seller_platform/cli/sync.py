@@ -338,7 +338,7 @@ def _require_stored(
     if not accounts(installation.database):
         return
     try:
-        keys_of(installation, names)
+        accounts_named(installation.database, names or ())
     except UnknownAccountError:
         for problem in sorted(set(failures.values())):
             output.say(f"New accounts were not discovered: {problem}")
@@ -357,7 +357,9 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
         raise NotConnectedError
     since = history_start_in(installation.database, installation.settings, selection.first_month)
     is_dated = any(dataset.is_dated for dataset in datasets)
-    months = months_of(selection, since) if selection.whole and is_dated else []
+    months = []
+    if selection.whole and is_dated:
+        months = months_of_history(selection.first_month, selection.last_month, since)
     lookups_too = selection.full or selection.datasets is not None
     first_day = min(since, months[0].start) if months else since
     return SyncScope(datasets, first_day, months if selection.whole else None, lookups_too)
@@ -479,22 +481,3 @@ def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:
         if name not in allowed:
             raise unknown_dataset(name, allowed)
     return tuple(map(dataset_named, names)) if names else REFRESHED
-
-
-def keys_of(installation: Installation, names: Sequence[str] | None) -> list[str]:
-    """Return the keys of the accounts with these keys or titles; without names, those of every account.
-
-    Raises:
-        RequestError: Several accounts have one of the titles.
-        UnknownAccountError: No active account has that key or title.
-    """
-    return [each.key for each in accounts_named(installation.database, names or ())]
-
-
-def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
-    """Return the selected months; without a first one, from the start of history on.
-
-    Raises:
-        RequestError: There are none, or some are earlier than history may begin.
-    """
-    return months_of_history(selection.first_month, selection.last_month, history_start)

@@ -16,7 +16,6 @@ from seller_platform.cli.sync import (
     account_option,
     dataset_option,
     datasets_named,
-    months_of,
     planner_for,
 )
 from seller_platform.cli.terminal.months import Month
@@ -33,7 +32,7 @@ from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult,
 from seller_platform.ingest.loads.loading import SliceResult
 from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.warehouse.connections.accounts import account_titles, accounts_named, connections
-from seller_platform.warehouse.loads.history_start import history_start_in
+from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 
 _COLUMNS = ("dataset", "first_day", "not_stored", "not_listed", "result")
@@ -108,7 +107,8 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     since = history_start_in(database, installation.settings, selection.first_month)
     planner = planner_for(installation, chosen, SyncScope(datasets, since, None, lookups_too=True))
     today = {day.account: day.today for day in planner.days}
-    stored = comparable_slices(database, datasets, list(today), months_of(selection, since), planner.now)
+    months = months_of_history(selection.first_month, selection.last_month, since)
+    stored = comparable_slices(database, datasets, list(today), months, planner.now)
     due = {}
     for each in stored:
         window = each.month or Window.day(today[each.account])

@@ -9,7 +9,6 @@ It has no input or output and imports the standard library only; every other flo
 - `window`: half-open ranges of days
 - `currencies`: currency codes of ISO 4217
 - `wire`: paths, limits, the envelope of a page, and error bodies
-- `statistics_views`: the views of the statistics dashboard
 - `cost_periods`: cost periods and their arithmetic
 - `list_query`: the query parameters of one page of a list
 - `loads`: facts about the reading of a slice, and the verdict on its row count

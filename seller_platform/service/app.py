@@ -40,7 +40,7 @@ from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pages.docs import docs_text
-from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login, LoginOptions
+from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password
 from seller_platform.service.pages.rendering import (
     HOME,
@@ -52,6 +52,7 @@ from seller_platform.service.pages.rendering import (
     page_of,
     render_message,
 )
+from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
@@ -130,7 +131,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await store.open()
-        worker = WorkerThread(database_url, worker_pace, limits.reports) if worker_pace is not None else None
+        worker = WorkerThread(database_url, worker_pace, limits) if worker_pace is not None else None
         if worker is not None:
             worker.start()
         try:
@@ -147,8 +148,8 @@ def create_app(
         *user_routes(store),
         *(route_for(dataset, store, clock) for dataset in SERVED),
         statistics_route(store, clock),
-        *cost_routes(store, clock, limits.costs),
-        *report_routes(store, clock, limits.reports),
+        *cost_routes(store, clock, limits),
+        *report_routes(store, clock, limits),
     )
     is_page, quick = _page_test(routes), partial(admission.admitting_anyone, cost=Cost.QUICK)
     app = Starlette(
@@ -167,7 +168,7 @@ def create_app(
             routing.Route(METADATA, answer_metadata),
             *_page_routes(store, admission, options),
             *_documentation_routes(routes),
-            *(agents.routes(admission) if agents is not None else _routes_without_agents()),
+            *(agents.routes(admission) if agents else [routing.Route(MCP, _refuse_agents, methods=["POST"])]),
         ],
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
@@ -253,11 +254,8 @@ def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
     ]
 
 
-def _routes_without_agents() -> list[routing.Route]:
-    async def refuse(_: Request) -> Response:
-        raise NotFoundError("agents are not served here; the operator starts `service run` with --mcp to serve them")
-
-    return [routing.Route(MCP, refuse, methods=["POST"])]
+async def _refuse_agents(_: Request) -> Response:
+    raise NotFoundError("agents are not served here; the operator starts `service run` with --mcp to serve them")
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:

@@ -25,7 +25,7 @@ from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.limits.policy import STANDARD, ReportLimits
+from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.metrics import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import run_worker
 
@@ -110,9 +110,7 @@ def run_service(
             supervisor.run()
 
 
-def run_report_worker(
-    database_url: str, *, limits: ReportLimits = STANDARD.reports, log_format: LogFormat = "text"
-) -> None:
+def run_report_worker(database_url: str, *, limits: Limits = STANDARD, log_format: LogFormat = "text") -> None:
     """Write reports until SIGINT or SIGTERM, with a log on standard error."""
     logging.config.dictConfig(log_configuration(log_format, _LEVELS))
     run_worker(database_url, limits)

@@ -30,7 +30,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
-from seller_platform.service.limits.policy import Limits, ReportLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
@@ -63,7 +63,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-WIDE = Limits(quick_at_once=32, pages_at_once=32, work_at_once=24, reports=ReportLimits(open_reports=1_000))
+WIDE = Limits(quick_at_once=32, pages_at_once=32, work_at_once=24, open_reports=1_000)
 """Limits that tests with many requests at once do not reach."""
 
 

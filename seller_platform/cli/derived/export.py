@@ -7,22 +7,18 @@ from typing import Literal
 
 import click
 
-from seller_platform.cli.derived.marts import chosen_months, partition_options, show_partitions
+from seller_platform.cli.derived.marts import chosen_partitions, partition_options, show_partitions
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
-from seller_platform.cli.sync import keys_of
 from seller_platform.contract import Window
 from seller_platform.errors import (
     InexactNumberError,
-    NotConnectedError,
     NotLoadedError,
     PartitionsFailedError,
     SellerPlatformError,
     missing_setting,
 )
 from seller_platform.settings import export_folder
-from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of, source_named
@@ -107,19 +103,14 @@ def export(
                 "SELLER_PLATFORM_EXPORT_DIR", "the folder for Delta tables; `--folder` names one, too"
             )
         sources = list({source.table: source for source in map(source_named, names)}.values()) or SOURCES
-        if not connections(installation.database):
-            raise NotConnectedError
-        keys = keys_of(installation, chosen_accounts)
-        since = history_start_in(installation.database, installation.settings)
-        months = chosen_months(month, first_month, last_month, since)
+        keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
         exported = []
         with output.progress("Writing tables", len(sources)) as show:
             for number, source in enumerate(sources, start=1):
                 exported += _exported(installation.database, source, _partitions(source, keys, months), folder)
                 show(number)
-        is_empty = all(each.result == "skipped" for each in exported)
         absent = None
-        if is_empty:
+        if all(each.result == "skipped" for each in exported):
             absent = _absence(installation.database, sources[0], _partitions(sources[0], keys, months))
     _report(ExportDocument(folder=folder, partitions=exported), absent, output)
 

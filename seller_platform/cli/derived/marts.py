@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
@@ -13,7 +12,7 @@ import msgspec
 
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
-from seller_platform.cli.sync import account_option, keys_of
+from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
@@ -26,13 +25,14 @@ from seller_platform.errors import (
     WarehouseUnavailableError,
     did_you_mean,
 )
-from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.connections.accounts import accounts_named, connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
 
 _COLUMNS = ("account", "months", "rows", "result")
+_Result = Literal["built", "failed", "skipped"]
 
 
 class BuiltPartition(Document, frozen=True):
@@ -47,7 +47,7 @@ class BuiltPartition(Document, frozen=True):
     mart: str
     account: str
     month: MonthText | None
-    result: Literal["built", "failed", "skipped"]
+    result: _Result
     rows: int | None
     reason: str | None
 
@@ -73,20 +73,6 @@ class _AlikePartitions(msgspec.Struct, frozen=True):
     months: str
     rows: int | None
     result: str
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """The result of the runs.
-
-    Attributes:
-        rows: The rows of each partition that was built, by mart, account and first day.
-    """
-
-    rows: Mapping[tuple[str, str, date | None], int]
-    failures: Mapping[str, str]
-    failed_checks: Sequence[str]
-    exit_code: int
 
 
 @click.group(cls=CommandGroup)
@@ -130,31 +116,39 @@ def build(
         settings = installation.settings
         declared = marts_with(settings.profit_formula, settings.journal_accounts)
         chosen = marts_named(names, declared)
-        if not connections(installation.database):
-            raise NotConnectedError
-        keys = keys_of(installation, chosen_accounts)
-        since = history_start_in(installation.database, installation.settings)
-        months = chosen_months(month, first_month, last_month, since)
+        keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
         with installation.database.begin() as connection:
             states = [
                 state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)
             ]
         due = [state for state in states if not state.missing and (full or not state.is_current)]
-        ended = _build(installation, chosen, due, output) if due else _Ended({}, {}, (), 0)
-    _report(states, due, ended, output)
+        builds, failures = _build(installation, chosen, due, output) if due else ([], {})
+    _report(states, due, builds, failures, output)
 
 
-def chosen_months(month: date | None, first_month: date | None, last_month: date | None, since: date) -> list[Window]:
-    """Return the months that the options choose, of those of history.
+def chosen_partitions(
+    installation: Installation,
+    names: Sequence[str],
+    month: date | None,
+    first_month: date | None,
+    last_month: date | None,
+) -> tuple[list[str], list[Window]]:
+    """Return the keys of the accounts that the options choose, and the months of history.
 
     Raises:
-        RequestError: There are none, or some are earlier than history may begin.
+        NotConnectedError: No connection is authorised yet.
+        RequestError: There are no such accounts or months, or some are earlier than history may begin.
         UsageError: The options contradict one another.
     """
+    database = installation.database
+    if not connections(database):
+        raise NotConnectedError
+    keys = [each.key for each in accounts_named(database, names)]
+    since = history_start_in(database, installation.settings)
     if month is not None and (first_month is not None or last_month is not None):
         raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
     months = months_of_history(month or first_month, month or last_month, since)
-    return [each for each in months if each.end > since]
+    return keys, [each for each in months if each.end > since]
 
 
 def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:
@@ -174,7 +168,10 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
     return [by_name[name] for name in dict.fromkeys(bare)] if names else declared
 
 
-def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output) -> _Ended:
+def _build(
+    installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output
+) -> tuple[list[Build], dict[str, SellerPlatformError]]:
+    """Build partitions, and return what was built, and the error of each that failed by its name."""
     database, marts_of = installation.database, {mart.name: mart for mart in chosen}
     builds, failures = list[Build](), dict[str, SellerPlatformError]()
     with output.progress("Building marts", len(due)) as show:
@@ -190,12 +187,7 @@ def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[Par
                     failures[f"{mart.table} {state.account}{month}"] = error
                 show(len(builds) + len(failures))
     report_loads(installation, builds)
-    return _Ended(
-        {(each.mart.name, each.account, each.window.start if each.window else None): each.rows for each in builds},
-        {name: str(error) for name, error in failures.items()},
-        [sentence for build in builds for sentence in _failed_checks(build)],
-        max((error.exit_code for error in failures.values()), default=0),
-    )
+    return builds, failures
 
 
 def _failed_checks(build: Build) -> Iterator[str]:
@@ -207,34 +199,45 @@ def _failed_checks(build: Build) -> Iterator[str]:
             yield f"{result.check.name} of {of}: {result.check.doc} {found}"
 
 
-def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:
+def _report(
+    states: Sequence[PartitionState],
+    due: Sequence[PartitionState],
+    builds: Sequence[Build],
+    failures: Mapping[str, SellerPlatformError],
+    output: Output,
+) -> None:
     """Print what was built, what was not and why; and end with the failures, if any."""
-    asked = {(state.name, state.account, state.window) for state in due}
-    documents = [_document(state, ended, is_due=(state.name, state.account, state.window) in asked) for state in states]
-    document = BuildDocument(
-        partitions=documents, failures=dict(ended.failures), failed_checks=list(ended.failed_checks)
-    )
+    rows = {(each.mart.name, each.account, each.window): each.rows for each in builds}
+    failed = {(state.name, state.account, state.window) for state in due} - rows.keys()
+    documents = []
+    for state in states:
+        key = (state.name, state.account, state.window)
+        result: _Result = "built" if key in rows else "failed" if key in failed else "skipped"
+        reason = state.reason if result == "skipped" else None
+        month = f"{state.month:%Y-%m}" if state.month else None
+        built = BuiltPartition(
+            mart=state.name, account=state.account, month=month, result=result, rows=rows.get(key), reason=reason
+        )
+        documents.append(built)
+    failed_checks = [sentence for build in builds for sentence in _failed_checks(build)]
+    error: SellerPlatformError | None = None
+    if failures:
+        error = PartitionsFailedError(failures)
+    elif failed_checks:
+        error = CheckFailedError(
+            f"checks failed: {'; '.join(failed_checks)}. What was built is stored; correct the rows that it is "
+            "computed from, and build it again"
+        )
+    texts = {name: str(failure) for name, failure in failures.items()}
+    document = BuildDocument(partitions=documents, failures=texts, failed_checks=failed_checks)
     show_partitions(
         output,
         "Marts",
         [(each.mart, each.account, each.month, each.rows, each.reason or each.result) for each in documents],
     )
-    output.outcome(document, _problem(ended))
+    output.outcome(document, error)
     if not due:
         output.say("Nothing was built. `--full` builds also what has not changed.")
-
-
-def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> BuiltPartition:
-    rows = ended.rows.get((state.name, state.account, state.window.start if state.window else None))
-    result: Literal["built", "failed", "skipped"] = "built" if rows is not None else "failed" if is_due else "skipped"
-    return BuiltPartition(
-        mart=state.name,
-        account=state.account,
-        month=f"{state.window.start:%Y-%m}" if state.window else None,
-        result=result,
-        rows=rows,
-        reason=state.reason if result == "skipped" else None,
-    )
 
 
 def show_partitions(
@@ -266,14 +269,3 @@ def months_of(months: Iterable[str | None]) -> str:
         else:
             spans.append([month])
     return ", ".join(" .. ".join(f"{month:%Y-%m}" for month in sorted({span[0], span[-1]})) for span in spans)
-
-
-def _problem(ended: _Ended) -> PartitionsFailedError | CheckFailedError | None:
-    if ended.failures:
-        return PartitionsFailedError(ended.failures, ended.exit_code)
-    if ended.failed_checks:
-        return CheckFailedError(
-            f"checks failed: {'; '.join(ended.failed_checks)}. What was built is stored; correct the rows that it is "
-            "computed from, and build it again"
-        )
-    return None

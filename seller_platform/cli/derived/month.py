@@ -146,7 +146,10 @@ def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> N
             output.table(result.capitalize(), months, _COLUMNS)
     if not all(each.is_settled for each in closings):
         output.say("Days that are not settled may still change; what changes is adjusted in the open month.")
-    output.outcome(document, _problem(failures))
+    alone = next(iter(failures.values())) if len(failures) == 1 else None
+    output.outcome(
+        document, alone or (PartitionsFailedError(failures, what="month", done="closed") if failures else None)
+    )
 
 
 @month.command("list")
@@ -231,14 +234,3 @@ def _facts(month: ClosedMonth) -> ClosedMonthFacts:
         paid_out=dict(month.paid_out),
         balance=dict(month.balance),
     )
-
-
-def _problem(failures: dict[str, SellerPlatformError]) -> SellerPlatformError | None:
-    """Return the error that ends the command: of a single account its own, else one for all."""
-    if len(failures) == 1:
-        return next(iter(failures.values()))
-    if not failures:
-        return None
-    texts = {key: str(error) for key, error in failures.items()}
-    exit_code = max(error.exit_code for error in failures.values())
-    return PartitionsFailedError(texts, exit_code, what="month", done="closed")

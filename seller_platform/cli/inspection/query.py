@@ -74,8 +74,10 @@ def query(
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
     settings, text = expect_home(), _text(statement, file)
     with open_stored() as database, open_result(reader_url(database, settings), text, seconds=seconds) as result:
-        if as_csv:
-            _print_csv(result)
+        if as_csv:  # PostgreSQL's CSV: RFC 4180, with NULL and the empty text apart
+            csv.writer(sys.stdout, lineterminator="\n").writerow(result.names)
+            for block in result.blocks:
+                sys.stdout.writelines(f"{','.join(map(_csv_cell, row))}\n" for row in block)
         elif output.as_json:
             _print_json(result)
         else:
@@ -96,14 +98,6 @@ def _text(statement: str | None, file: Path | None) -> str:
     if "\0" in text:
         raise RequestError("the statement holds a NUL character, which PostgreSQL does not read; leave it out")
     return text
-
-
-def _print_csv(result: Result) -> None:
-    """Print the rows as PostgreSQL's CSV: RFC 4180, with NULL and the empty text apart."""
-    header = csv.writer(sys.stdout, lineterminator="\n")
-    header.writerow(result.names)
-    for block in result.blocks:
-        sys.stdout.writelines(f"{','.join(map(_csv_cell, row))}\n" for row in block)
 
 
 def _csv_cell(value: str | None) -> str:

@@ -15,6 +15,7 @@ import click
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
+from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SyncDocument, Synced, current_problems, problem_of, report
 from seller_platform.commands import PLAIN
@@ -26,9 +27,9 @@ from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.network import http_client
-from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import DEMO_FOLDER, Settings
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles
+from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.marts.insights import build_insights
@@ -55,10 +56,8 @@ class DemoDocument(SyncDocument, frozen=True):
 
 
 @click.command()
-@click.option(
-    "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
-)
-@click.option("--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales.")
+@accounts_option
+@months_option
 @json_option(DemoDocument)
 def demo(*, accounts: int, months: int, output: Output) -> None:
     """Connect to the sandbox, load all lists and costs, check the rows, and print a table.
@@ -81,7 +80,12 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             since = keep_history_start(installation.database, installation.settings.history_start)
             synced = _load(installation, since, output)
             problem = problem_of(synced, current_problems(installation)) or _difference(installation, stack, since)
-            insights = [] if problem else _insights(installation, output)
+            insights = list[str]()
+            if problem is None:
+                keys = [each.key for each in listed(installation.database)]
+                with output.progress("Building the marts", None):
+                    lines = build_insights(installation.database, keys, datetime.now(UTC).date())
+                insights = [printable(" ".join(line.split())) for line in lines]
     report(output, synced, problem, DemoDocument, insights=insights)
     earlier = Window(stack.period.start, max(stack.period.start, since))
     of_period = "" if earlier.is_empty else f" since {since:%B %Y}"
@@ -108,7 +112,7 @@ def _load(installation: Installation, since: date, output: Output) -> Synced:
         end_dead_runs(instance)
         with output.progress("Discovering the accounts", None):
             ends = [execute(PlannedRun((LISTED,)), job, instance)]
-        planner = Planner(database, accounts(database), since, datetime.now(UTC), settings.lookback == "adaptive")
+        planner = Planner(database, listed(database), since, datetime.now(UTC), settings.lookback == "adaptive")
         slices = planner.requested(REFRESHED, months_of_history(None, None, since))
         done = 0
         with output.progress(f"Loading {count_of(len(planner.accounts), 'account')}", len(slices)) as show:
@@ -193,14 +197,6 @@ def approve(url: str, email: str, password: str) -> None:
             page = browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
         if not page.is_success:
             raise AuthorizationDeniedError(f"the approval ended with HTTP {page.status_code}")
-
-
-def _insights(installation: Installation, output: Output) -> list[str]:
-    """Build the marts of what to look at today, and return it in at most three lines."""
-    keys = [each.key for each in accounts(installation.database)]
-    with output.progress("Building the marts", None):
-        lines = build_insights(installation.database, keys, datetime.now(UTC).date())
-    return [printable(" ".join(line.split())) for line in lines]
 
 
 def _difference(installation: Installation, stack: LocalStack, since: date) -> CheckFailedError | None:

@@ -15,13 +15,13 @@ from seller_platform.cli.installation import Installation, make_home, open_insta
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
+from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
-from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import DEMO_FOLDER
 
 _LOOK_SECONDS = 1.0
@@ -42,10 +42,8 @@ _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
     type=PORT,
     help="Port of the service; if it is in use, another one.",
 )
-@click.option(
-    "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
-)
-@click.option("--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales.")
+@accounts_option
+@months_option
 @click.option(
     "--load/--no-load",
     "loads_last_month",

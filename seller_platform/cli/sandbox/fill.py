@@ -21,11 +21,15 @@ from seller_platform.warehouse.postgres.urls import parsed_url
 
 _Values = ParamSpec("_Values")
 
+accounts_option = click.option(
+    "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
+)
+months_option = click.option(
+    "--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales."
+)
 _OPTIONS = (
-    click.option("--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many accounts."),
-    click.option(
-        "--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months, up to yesterday."
-    ),
+    accounts_option,
+    months_option,
     click.option("--orders-per-month", type=click.IntRange(1), help="Orders of the largest account in a month."),
     click.option("--seed", default=SEED, show_default=True, help="The same seed generates the same sellers."),
     click.option(

@@ -1,36 +1,17 @@
 """`service rates load` and `service products load`: what no list contains, from CSV files."""
 
-from datetime import date
 from pathlib import Path
 
 import click
-import msgspec
 
-from seller_platform.cli.output import Document, Output
+from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.service.csv_loads.products import load_products
-from seller_platform.service.csv_loads.rates import load_rates
+from seller_platform.service.csv_loads.products import LoadedProducts, load_products
+from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
 from seller_platform.warehouse.postgres.database import Database
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-class RatesDocument(Document, frozen=True):
-    """The exchange rates that were loaded."""
-
-    rates: int
-    currencies: list[str]
-    first_day: date
-    last_day: date
-
-
-class ProductsDocument(Document, frozen=True):
-    """The products that were loaded, and the accounts that they are of."""
-
-    products: int
-    with_parent: int
-    accounts: list[str]
 
 
 @click.group(cls=CommandGroup)
@@ -40,7 +21,7 @@ def rates() -> None:
 
 @rates.command("load")
 @click.argument("file", type=_FILE)
-@result_options(RatesDocument)
+@result_options(LoadedRates)
 def rates_load(*, file: Path, database: Database, output: Output) -> None:
     """Load exchange rates from a CSV file.
 
@@ -50,7 +31,7 @@ def rates_load(*, file: Path, database: Database, output: Output) -> None:
     loaded = load_rates(database, file)
     days, currencies = f"{loaded.first_day}..{loaded.last_day}", ", ".join(loaded.currencies)
     count = f"{loaded.rates} exchange rate{'s were' if loaded.rates != 1 else ' was'} loaded"
-    say(output, f"{count}: {currencies}, {days}.", msgspec.convert(loaded, RatesDocument, from_attributes=True))
+    say(output, f"{count}: {currencies}, {days}.", loaded)
 
 
 @click.group(cls=CommandGroup)
@@ -60,7 +41,7 @@ def products() -> None:
 
 @products.command("load")
 @click.argument("file", type=_FILE)
-@result_options(ProductsDocument)
+@result_options(LoadedProducts)
 def products_load(*, file: Path, database: Database, output: Output) -> None:
     """Load products from a CSV file.
 
@@ -72,4 +53,4 @@ def products_load(*, file: Path, database: Database, output: Output) -> None:
     loaded = load_products(database, file)
     count = f"{loaded.products} product{'s were' if loaded.products != 1 else ' was'} loaded"
     text = f"{count}, {loaded.with_parent} with a parent, of {', '.join(loaded.accounts)}."
-    say(output, text, msgspec.convert(loaded, ProductsDocument, from_attributes=True))
+    say(output, text, loaded)

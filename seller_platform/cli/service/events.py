@@ -2,49 +2,25 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import click
-import msgspec
 
-from seller_platform.cli.output import Document, Moment, Output
+from seller_platform.cli.output import Document, Output
 from seller_platform.cli.service.options import list_options
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.security_events import find_events
+from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
 _AGO = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
-class ListedEvent(Document, frozen=True):
-    """A security event, with the names that its user and application have now.
-
-    Attributes:
-        email: The e-mail address of its user; null without a user, and for a deleted one.
-        application: The name of its application; null without one, and for a deleted one.
-        address: The network address of its request; null for a command of the operator.
-        details: What else its kind has.
-    """
-
-    id: int = msgspec.field(name="event_id")
-    at: Moment
-    kind: str
-    user_id: int | None
-    email: str | None
-    client_id: str | None
-    application: str | None
-    address: str | None
-    request_id: str | None
-    details: dict[str, Any]
-
-
 class EventsDocument(Document, frozen=True):
     """Security events, the newest last."""
 
-    events: list[ListedEvent]
+    events: list[SecurityEvent]
 
 
 @click.command()
@@ -61,8 +37,7 @@ def events(
     """List security events, the newest last: logins, consents, tokens and operators' commands."""
     chosen = [_kind(kind) for kind in kinds]
     began = _moment(since, utc_now()) if since is not None else None
-    found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
-    listed = msgspec.convert(found, list[ListedEvent], from_attributes=True)
+    listed = list(find_events(database, email=email, kinds=chosen, since=began, limit=limit))
     output.document(EventsDocument(events=listed))
     output.table("Security events", listed, ("at", "kind", "email", "application", "address", "details"))
 

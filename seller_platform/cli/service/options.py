@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+import msgspec
 
 from seller_platform.cli.installation import expect_home, make_home, service_url
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -47,12 +48,12 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
     return with_url
 
 
-def result_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def result_options(document: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let a command print a result: add its options, and pass it the migrated `database` of the service."""
     return lambda command: database_options(json_option(document)(_with_database(command)))
 
 
-def list_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def list_options(document: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Do the same for a command that only reads."""
     return lambda command: database_options(json_option(document)(_with_database(command)), creates=False)
 
@@ -68,7 +69,7 @@ def _with_database(command: Callable[..., None]) -> Callable[..., None]:
     return with_database
 
 
-def say(output: Output, text: str, document: Document) -> None:
+def say(output: Output, text: str, document: msgspec.Struct) -> None:
     """Print a result: a text for people, or the document."""
     output.document(document)
     output.line(text)

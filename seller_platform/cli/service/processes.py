@@ -10,8 +10,7 @@ from seller_platform.cli.service.options import database_options
 from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits.policy import limits_of
-from seller_platform.service.pages.login import LoginOptions
-from seller_platform.service.pages.sessions import SessionLimits
+from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.settings import listed, read_settings
@@ -56,10 +55,8 @@ def run(
         timedelta(days=settings.service_grant_days),
         LoginOptions(
             settings.service_contact,
-            SessionLimits(
-                timedelta(hours=settings.service_session_hours),
-                timedelta(minutes=settings.service_session_idle_minutes),
-            ),
+            timedelta(hours=settings.service_session_hours),
+            timedelta(minutes=settings.service_session_idle_minutes),
         ),
         listed(settings.service_private_client_hosts),
         serves_agents,
@@ -84,4 +81,4 @@ def worker(*, url: str) -> None:
     with Database(url) as database:
         database.migrate()
     settings = read_settings()
-    run_report_worker(url, limits=limits_of(settings).reports, log_format=settings.log_format)
+    run_report_worker(url, limits=limits_of(settings), log_format=settings.log_format)

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Literal
 
 import click
-import msgspec
 
 from seller_platform.cli.output import Document, Output
 from seller_platform.cli.service.options import list_options, result_options, say
@@ -14,6 +13,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
+    ListedUser,
     account_keys_named,
     add_user,
     grant_accounts,
@@ -50,13 +50,6 @@ class UserState(UserDocument, frozen=True):
     """Whether a user may log in."""
 
     state: Literal["active", "closed"]
-
-
-class ListedUser(UserAccounts, frozen=True):
-    """A user of the service."""
-
-    name: str
-    status: Literal["active", "closed"] = msgspec.field(name="state")
 
 
 class UsersDocument(Document, frozen=True):
@@ -96,7 +89,7 @@ def user_add(*, email: str, name: str | None, database: Database, output: Output
 @list_options(UsersDocument)
 def user_list(*, database: Database, output: Output) -> None:
     """List the users, and the accounts that they may read."""
-    users = msgspec.convert(users_of(database), list[ListedUser], from_attributes=True)
+    users = users_of(database)
     output.document(UsersDocument(users=users))
     output.table("Users", users, ("email", "name", "status", "accounts"))
 

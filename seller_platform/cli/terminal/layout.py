@@ -21,7 +21,7 @@ _HEADING = "\ue000"  # stands for a heading, which would widen the first column
 
 def table_lines(
     names: Sequence[str],
-    rows: Sequence[Sequence[str] | str],
+    rows: Sequence[Sequence["str | Text"] | str],
     width: int | None,
     stream: IO[str],
     numbers: Collection[int] = (),
@@ -33,30 +33,14 @@ def table_lines(
         width: The cells of a line; None where lines may have any length.
         numbers: The positions of the columns that are aligned right.
     """
+    from rich import box
+    from rich.table import Table
     from rich.text import Text  # rich takes a tenth of a second to import, and most commands print no table
 
     headings = [coloured(row, Colour.HEADING, stream) for row in rows if isinstance(row, str)]
     indent = "  " if headings else ""
-    table, room = new_table(), (width or _ANY_WIDTH) - len(indent)
-    for position, name in enumerate(names):
-        cells = [Text(row[position]) for row in rows if not isinstance(row, str)]
-        add_column(table, Text(name), cells, is_number=position in numbers)
-    for row in rows:
-        texts = [_HEADING] if isinstance(row, str) else row
-        table.add_row(*(Text.from_ansi(coloured(text, colour_of(text), stream)) for text in texts))
-    lines = fitting_lines(new_console(room, stream), table)
-    if lines is None:
-        return list(_blocks(names, rows, room, stream))[:-1]
-    waiting = iter(headings)
-    return [next(waiting) if _HEADING in line else f"{indent}{line}" for line in lines]
-
-
-def new_table() -> "Table":
-    """Return a table without columns, in the form of all tables."""
-    from rich import box  # as above
-    from rich.table import Table
-
-    return Table(
+    room = (width or _ANY_WIDTH) - len(indent)
+    table = Table(
         box=box.SIMPLE,
         show_edge=False,
         pad_edge=False,
@@ -64,16 +48,26 @@ def new_table() -> "Table":
         header_style="bold",
         border_style="dim",
     )
-
-
-def add_column(table: "Table", name: "Text", cells: Sequence["Text"], *, is_number: bool = False) -> None:
-    """Add a column whose words are not broken to a table."""
-    texts = [name, *cells]
-    longest = max((cell_len(word) for text in texts for word in text.plain.split()), default=0)
-    natural = max(cell_len(line) for text in texts for line in text.plain.split("\n"))
-    least = max(longest, min(natural, _UNBROKEN))
-    justify: Literal["right", "left"] = "right" if is_number else "left"
-    table.add_column(name, justify=justify, min_width=least, no_wrap=least == natural, overflow="fold")
+    for position, name in enumerate(names):
+        texts = [name, *(str(row[position]) for row in rows if not isinstance(row, str))]
+        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
+        natural = max(cell_len(line) for text in texts for line in text.split("\n"))
+        least = max(longest, min(natural, _UNBROKEN))
+        justify: Literal["right", "left"] = "right" if position in numbers else "left"
+        table.add_column(Text(name), justify=justify, min_width=least, no_wrap=least == natural, overflow="fold")
+    for row in rows:
+        cells = [_HEADING] if isinstance(row, str) else row
+        table.add_row(
+            *(
+                Text.from_ansi(coloured(each, colour_of(each), stream)) if isinstance(each, str) else each
+                for each in cells
+            )
+        )
+    lines = _fitting(new_console(room, stream), table)
+    if lines is None:
+        return list(_blocks(names, rows, room, stream))[:-1]
+    waiting = iter(headings)
+    return [next(waiting) if _HEADING in line else f"{indent}{line}" for line in lines]
 
 
 def new_console(width: int, stream: IO[str]) -> "Console":
@@ -90,7 +84,7 @@ def new_console(width: int, stream: IO[str]) -> "Console":
     )
 
 
-def fitting_lines(console: "Console", table: "Table") -> list[str] | None:
+def _fitting(console: "Console", table: "Table") -> list[str] | None:
     """Return the lines of a table; None if its words do not fit side by side."""
     least = sum((column.min_width or 0) + _GAP for column in table.columns) - _GAP
     if least > console.width:  # rich would leave columns out
@@ -121,12 +115,14 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def _blocks(names: Sequence[str], rows: Sequence[Sequence[str] | str], width: int, stream: IO[str]) -> Iterator[str]:
+def _blocks(
+    names: Sequence[str], rows: Sequence[Sequence["str | Text"] | str], width: int, stream: IO[str]
+) -> Iterator[str]:
     for row in rows:
         if isinstance(row, str):
             yield coloured(row, Colour.HEADING, stream)
             continue
-        for name, text in zip(names, row, strict=True):
+        for name, text in zip(names, map(str, row), strict=True):
             label = coloured(f"{name}:", Colour.FAINT, stream)
             yield from wrapped(f"{label} {coloured(text, colour_of(text), stream)}", width)
         yield ""

@@ -48,16 +48,10 @@ _ELEMENTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 @dataclass(frozen=True)
 class LookedUp:
-    """The answer about one product.
+    """The answer about one product: its periods, and whether the upstream has the product."""
 
-    Attributes:
-        rows: The values of the dataset's columns in order, and last the day of the snapshot.
-        is_known: Whether the upstream has the product; an unknown one has no rows.
-    """
-
-    sku: str
-    rows: Sequence[Row] = ()
-    is_known: bool = True
+    periods: Periods
+    is_known: bool
 
 
 def read_cost_periods(
@@ -88,7 +82,7 @@ def find_cost_periods(api: SellerApi, account: Account, sku: str) -> LookedUp:
     """
     kept = KeptRows()
     facts = _read(api, account, [sku], date.min, kept)
-    return LookedUp(sku, kept.rows, is_known=not facts.notes[UNKNOWN_PRODUCTS])
+    return LookedUp(read_periods(sku, kept.rows), is_known=not facts.notes[UNKNOWN_PRODUCTS])
 
 
 def _read(api: SellerApi, account: Account, skus: Sequence[str], snapshot_day: date, sink: RowSink) -> LoadFacts:
@@ -115,19 +109,22 @@ def _requests_to_offer(api: SellerApi, account: Account) -> int:
         raise
 
 
-def read_periods(product: LookedUp) -> Periods:
+def read_periods(sku: str, rows: Sequence[Row]) -> Periods:
     """Return the periods of a product, as they can be written again.
+
+    Args:
+        rows: The values of the dataset's columns in order, and last the day of the snapshot.
 
     Raises:
         ContractViolationError: A period lacks its first day, or a cost element its name, its amount or its currency.
     """
     periods = []
-    for _, first, last, elements, *_ in product.rows:
+    for _, first, last, elements, *_ in rows:
         if first is None:
-            what = f"{COST_PERIODS.name} of SKU {product.sku!r}"
+            what = f"{COST_PERIODS.name} of SKU {sku!r}"
             raise ContractViolationError(what, f"a period lacks its {FROM_DATE}, so that it cannot be written again")
         sent = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
-        cost_elements = tuple(_element(product.sku, first, element) for element in sent)
+        cost_elements = tuple(_element(sku, first, element) for element in sent)
         periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))
     return in_order(tuple(periods))
 

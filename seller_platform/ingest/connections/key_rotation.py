@@ -7,8 +7,9 @@ while no process writes; then the old key is removed.
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from seller_platform.errors import SecretKeyError
 from seller_platform.files import open_lock
@@ -26,18 +27,16 @@ from seller_platform.warehouse.connections.secrets import (
 from seller_platform.warehouse.postgres.database import Database
 
 
-@dataclass(frozen=True)
-class Resealed:
+class Resealed(msgspec.Struct, frozen=True):
     """How many secrets were encrypted again.
 
     Attributes:
-        others: The secrets that had been encrypted with another key than the first, in words.
+        spools: Files of token pairs that are not in the database yet.
     """
 
     grants: int
     client_secrets: int
     spools: int
-    others: tuple[str, ...]
 
 
 def rotate_key_file(database: Database, home: Path, *, finish: bool = False) -> Resealed:
@@ -68,13 +67,11 @@ def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
     Raises:
         SecretKeyError: A secret is encrypted with none of its keys. Nothing was changed in the database.
     """
-    others = sealed_otherwise(database, home, box.first())
     with resealing(database) as transaction:
         return Resealed(
             grants=reseal_grants(transaction, box),
             client_secrets=reseal_client_secrets(transaction, box),
             spools=reseal_spools(home / SPOOL_FOLDER, box),
-            others=others,
         )
 
 

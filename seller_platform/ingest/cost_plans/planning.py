@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from seller_platform.client.endpoints.cost_periods import (
     LOOK_AHEAD,
+    LookedUp,
     delete_periods,
     find_cost_periods,
-    read_periods,
     write_periods,
 )
 from seller_platform.client.http.api import SellerApi
@@ -92,12 +92,6 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
 
 
-@dataclass(frozen=True)
-class _ReadPeriods:
-    periods: Periods
-    is_known: bool
-
-
 class CostUpstream:
     """Reads and writes the costs of products at the upstreams of their accounts."""
 
@@ -105,16 +99,15 @@ class CostUpstream:
         self._apis = apis
         self._account = cache(lambda key: account_of(database, key))
 
-    def read(self, products: Iterable[Product]) -> dict[Product, _ReadPeriods]:
+    def read(self, products: Iterable[Product]) -> dict[Product, LookedUp]:
         """Return the present costs of products."""
         asked = list(products)
         registered = {account: self._account(account) for account, _ in asked}
         apis = {each.connection: self._apis(each.connection) for each in registered.values()}
 
-        def find(product: Product) -> _ReadPeriods:
+        def find(product: Product) -> LookedUp:
             account = registered[product[0]]
-            product_costs = find_cost_periods(apis[account.connection], account.account, product[1])
-            return _ReadPeriods(read_periods(product_costs), product_costs.is_known)
+            return find_cost_periods(apis[account.connection], account.account, product[1])
 
         return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))
 

@@ -25,7 +25,7 @@ from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown
 from seller_platform.service.http.responses import JSON, success_answer
-from seller_platform.service.limits.policy import CostLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import require_read
@@ -149,7 +149,7 @@ DELETE = Operation(
 )
 
 
-def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, ...]:
+def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]:
     """Return the endpoints of cost periods."""
 
     async def answer_read(request: Request) -> Response:

@@ -23,7 +23,7 @@ from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown
-from seller_platform.service.limits.policy import CostLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.page_queries import newest_day
 from seller_platform.service.pool import Connection
@@ -156,7 +156,7 @@ async def write_periods(
     periods: Sequence[CostPeriod],
     *,
     now: datetime,
-    limits: CostLimits,
+    limits: Limits,
 ) -> int:
     """Store periods of a product in each account, and return how many were stored.
 
@@ -199,7 +199,7 @@ async def write_periods(
 
 
 async def _require_room(
-    connection: Connection, account: ServedAccount, chosen: Mapping[str, object], sent: int, limits: CostLimits
+    connection: Connection, account: ServedAccount, chosen: Mapping[str, object], sent: int, limits: Limits
 ) -> None:
     """Return if an account and the product keep no more periods than the limits allow, once those sent are stored.
 
@@ -210,12 +210,12 @@ async def _require_room(
     """
     of_product, replaced, of_account = await (await connection.execute(_STORED, chosen)).fetchone() or (0, 0, 0)
     added = sent - replaced
-    if of_account is None or of_account + added > limits.of_account:
+    if of_account is None or of_account + added > limits.periods_of_account:
         # The kept number may be another one where rows were written by another program.
         (of_account,) = await (await connection.execute(_STORED_OF_ACCOUNT, chosen)).fetchone() or (0,)
     for what, stored, most in (
-        (f"the product {shown(str(chosen['sku']))}", of_product, limits.of_product),
-        (f"the account {account.account_title}", of_account, limits.of_account),
+        (f"the product {shown(str(chosen['sku']))}", of_product, limits.periods_of_product),
+        (f"the account {account.account_title}", of_account, limits.periods_of_account),
     ):
         if added > 0 and stored + added > most:
             problem = (

@@ -1,11 +1,11 @@
 """Loads products from a CSV file into `service.products`."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, number_in
@@ -54,13 +54,12 @@ ON CONFLICT (account, sku) DO UPDATE SET
 _Product = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class LoadedProducts:
-    """The products of a file that was loaded."""
+class LoadedProducts(msgspec.Struct, frozen=True):
+    """The products that were loaded, and the accounts that they are of."""
 
     products: int
     with_parent: int
-    accounts: Collection[str]
+    accounts: list[str]
 
 
 def load_products(database: Database, path: Path) -> LoadedProducts:

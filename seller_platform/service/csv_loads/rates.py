@@ -1,10 +1,10 @@
 """Loads exchange rates from a CSV file into `service.exchange_rates`."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+
+import msgspec
 
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
@@ -26,12 +26,11 @@ ON CONFLICT (day, currency) DO UPDATE SET per_euro = excluded.per_euro
 """
 
 
-@dataclass(frozen=True)
-class LoadedRates:
-    """The exchange rates of a file that was loaded."""
+class LoadedRates(msgspec.Struct, frozen=True):
+    """The exchange rates that were loaded."""
 
     rates: int
-    currencies: Collection[str]
+    currencies: list[str]
     first_day: date
     last_day: date
 

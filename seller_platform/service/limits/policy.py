@@ -13,34 +13,6 @@ _SPARE_CONNECTIONS = 4
 
 
 @dataclass(frozen=True)
-class ReportLimits:
-    """The limits of one user's reports.
-
-    Attributes:
-        open_reports: How many may wait or be written at once.
-        stored_bytes: How many bytes of rows may be stored.
-        kept_days: For how many days after its request a report can be downloaded.
-    """
-
-    open_reports: int = 20
-    stored_bytes: int = 1 << 30
-    kept_days: int = 7
-
-
-@dataclass(frozen=True)
-class CostLimits:
-    """The limits of stored cost periods.
-
-    Attributes:
-        of_product: How many one product of an account may have.
-        of_account: How many all products of an account may have.
-    """
-
-    of_product: int = 10_000
-    of_account: int = 200_000
-
-
-@dataclass(frozen=True)
 class Limits:
     """The limits of a process.
 
@@ -52,6 +24,11 @@ class Limits:
         work_at_once: How many lists, costs, reports and statistics.
         per_token: The requests of one token in a minute; 0 is no limit.
         per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
+        open_reports: How many reports of one user may wait or be written at once.
+        report_bytes: How many bytes the stored reports of one user may take.
+        report_days: For how many days after its request a report can be downloaded.
+        periods_of_product: How many cost periods one product of an account may have.
+        periods_of_account: How many all products of an account may have.
     """
 
     quick_at_once: int = 8
@@ -61,8 +38,11 @@ class Limits:
     work_at_once: int = 4
     per_token: int = 0
     per_user: int = 0
-    reports: ReportLimits = ReportLimits()
-    costs: CostLimits = CostLimits()
+    open_reports: int = 20
+    report_bytes: int = 1 << 30
+    report_days: int = 7
+    periods_of_product: int = 10_000
+    periods_of_account: int = 200_000
 
     @property
     def connections(self) -> int:
@@ -106,12 +86,9 @@ def limits_of(settings: Settings, *, host: str = "127.0.0.1", has_public_url: bo
         work_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
         per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
         per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
-        reports=ReportLimits(
-            open_reports=settings.service_open_reports,
-            stored_bytes=settings.service_report_bytes,
-            kept_days=settings.service_report_days,
-        ),
-        costs=CostLimits(
-            of_product=settings.service_cost_periods_per_product, of_account=settings.service_cost_periods_per_account
-        ),
+        open_reports=settings.service_open_reports,
+        report_bytes=settings.service_report_bytes,
+        report_days=settings.service_report_days,
+        periods_of_product=settings.service_cost_periods_per_product,
+        periods_of_account=settings.service_cost_periods_per_account,
     )

@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import urlencode
 
@@ -24,7 +23,7 @@ from seller_platform.service.metrics import LoginOutcome, notes_of
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import (
     BrowserSession,
-    SessionLimits,
+    LoginOptions,
     close_session,
     keep_session,
     open_session,
@@ -52,18 +51,6 @@ _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
 )
-
-
-@dataclass(frozen=True)
-class LoginOptions:
-    """What the operator decides about logins.
-
-    Attributes:
-        contact: Whom users ask who forgot their password.
-    """
-
-    contact: str = "the operator of this service"
-    sessions: SessionLimits = field(default_factory=SessionLimits)
 
 
 class Login:
@@ -122,7 +109,7 @@ class Login:
         response = redirect(destination)
         async with connection.transaction():
             await close_session(connection, session)
-            fresh = await open_session(connection, user_id, self._options.sessions)
+            fresh = await open_session(connection, user_id, self._options)
             await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
         notes_of(request.scope).login = LoginOutcome.ACCEPTED
         keep_session(request, response, fresh)

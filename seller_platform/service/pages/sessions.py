@@ -34,14 +34,16 @@ INSERT INTO service.sessions (session_hash, user_id, expires_at, idle_seconds) V
 
 
 @dataclass(frozen=True)
-class SessionLimits:
-    """When sessions end.
+class LoginOptions:
+    """What the operator decides about logins.
 
     Attributes:
-        absolute: How long after the login.
-        idle: How long after the last use.
+        contact: Whom users ask who forgot their password.
+        absolute: How long after the login a session ends.
+        idle: How long after its last use.
     """
 
+    contact: str = "the operator of this service"
     absolute: timedelta = timedelta(hours=12)
     idle: timedelta = timedelta(hours=2)
 
@@ -74,7 +76,7 @@ def keep_session(request: Request, response: Response, session: BrowserSession) 
     response.set_cookie(_cookie_name(request), session.secret, path="/", secure=is_https, httponly=True, samesite="lax")
 
 
-async def open_session(connection: Connection, user_id: int, limits: SessionLimits) -> BrowserSession:
+async def open_session(connection: Connection, user_id: int, limits: LoginOptions) -> BrowserSession:
     """Log a user in and return the session, which has a fresh secret."""
     session = BrowserSession()
     values = (hash_of(session.secret), user_id, limits.absolute, int(limits.idle.total_seconds()))

@@ -23,7 +23,7 @@ from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Count, Parameter, Query, SentParameter, Text, about, choice_of
 from seller_platform.service.http.responses import JSON, json_answer
-from seller_platform.service.limits.policy import ReportLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import SKU, find_skus
@@ -122,7 +122,7 @@ DOWNLOAD = Operation(
 )
 
 
-def request_operation(limits: ReportLimits) -> Operation:
+def request_operation(limits: Limits) -> Operation:
     """Return the operation that takes requests for reports."""
     return Operation(
         REPORT_REQUEST,
@@ -131,9 +131,9 @@ def request_operation(limits: ReportLimits) -> Operation:
         "Request a report: parameters in the query or as fields of a JSON body.",
         "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is written "
         "in the background; ask for its status, download it when it is completed, within "
-        f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A "
+        f"{count_of(limits.report_days, 'day')} of the request. Its rows are those of one moment and never change. A "
         "request that is sent twice makes two reports, unless both have the same `Idempotency-Key`.\n\nA user may "
-        f"have {count_of(limits.open_reports, 'report')} under way, and {limits.stored_bytes >> 20} MiB of stored "
+        f"have {count_of(limits.open_reports, 'report')} under way, and {limits.report_bytes >> 20} MiB of stored "
         "ones; a request beyond is answered 429. Users take turns: one with many reports does not keep others "
         "waiting.\n\nAmounts are not converted. Where the accounts of a group keep several currencies, each row of "
         "daily product sales has `currency`, too.",
@@ -151,9 +151,9 @@ _RETRY_SECONDS = 2
 _CSV = "text/csv; charset=utf-8; header=present"
 
 
-def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Route, ...]:
+def report_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]:
     """Return the endpoints of reports."""
-    kept_days = limits.kept_days
+    kept_days = limits.report_days
     messages = {
         PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
         COMPLETED: f"The report is ready. Download it within {count_of(kept_days, 'day')} of its request.",

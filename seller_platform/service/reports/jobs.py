@@ -23,7 +23,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
-from seller_platform.service.limits.policy import ReportLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
 
@@ -130,7 +130,7 @@ async def request_report(
     selected: SelectedAccounts,
     *,
     report: SentParameter,
-    limits: ReportLimits,
+    limits: Limits,
 ) -> int:
     """Store a report to be written, and return its number.
 
@@ -257,8 +257,8 @@ async def fail_report(store: Store, report_id: int, problem: str) -> None:
         await connection.execute(_FAIL, (problem, report_id))
 
 
-async def _require_room(connection: Connection, caller: Caller, limits: ReportLimits) -> None:
-    open_reports, size, seconds = await stored_reports(connection, caller.id, kept_days=limits.kept_days)
+async def _require_room(connection: Connection, caller: Caller, limits: Limits) -> None:
+    open_reports, size, seconds = await stored_reports(connection, caller.id, kept_days=limits.report_days)
     if open_reports >= limits.open_reports:
         raise NotAdmittedError(
             f"you have {count_of(open_reports, 'open report')}, as many as one user may have; wait until one is "
@@ -266,10 +266,10 @@ async def _require_room(connection: Connection, caller: Caller, limits: ReportLi
             cause="reports",
             retry_after_seconds=_RETRY_SECONDS,
         )
-    if size >= limits.stored_bytes:
+    if size >= limits.report_bytes:
         raise NotAdmittedError(
-            f"your reports take {size} bytes, and one user may store {limits.stored_bytes}; a report is deleted "
-            f"{count_of(limits.kept_days, 'day')} after its request, the oldest in {seconds} s",
+            f"your reports take {size} bytes, and one user may store {limits.report_bytes}; a report is deleted "
+            f"{count_of(limits.report_days, 'day')} after its request, the oldest in {seconds} s",
             cause="reports",
             retry_after_seconds=max(seconds, _RETRY_SECONDS),
         )

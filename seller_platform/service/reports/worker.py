@@ -21,7 +21,7 @@ from psycopg_pool import PoolTimeout
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import log_context
-from seller_platform.service.limits.policy import STANDARD, ReportLimits
+from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.jobs import ARRIVALS, ReportRequestJob, fail_report, lease_report, set_lease
@@ -62,7 +62,7 @@ class Pace:
 class WorkerThread:
     """A worker in a thread with its own event loop, which does not delay requests."""
 
-    def __init__(self, database_url: str, pace: Pace = Pace(), limits: ReportLimits = STANDARD.reports) -> None:
+    def __init__(self, database_url: str, pace: Pace = Pace(), limits: Limits = STANDARD) -> None:
         self._database_url, self._pace, self._limits = database_url, pace, limits
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -84,7 +84,7 @@ class WorkerThread:
             self._loop.close()
 
 
-def run_worker(database_url: str, limits: ReportLimits) -> None:
+def run_worker(database_url: str, limits: Limits) -> None:
     """Work until SIGINT or SIGTERM."""
 
     async def run() -> None:
@@ -97,7 +97,7 @@ def run_worker(database_url: str, limits: ReportLimits) -> None:
     asyncio.run(run())
 
 
-async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: ReportLimits) -> None:
+async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limits) -> None:
     """Work until `stop` is set; without PostgreSQL, try again every few seconds."""
     while not stop.is_set():
         try:
@@ -111,7 +111,7 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: Repor
                 await asyncio.wait_for(stop.wait(), pace.again_seconds)
 
 
-async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace, limits: ReportLimits) -> None:
+async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limits) -> None:
     store = Store(database_url, connections=3 * pace.reports + 2)  # of a report: its rows, its progress, its lease
     await store.open()
     wake = asyncio.Event()
@@ -142,9 +142,7 @@ async def _listen(store: Store, wake: asyncio.Event) -> None:
             wake.set()
 
 
-async def _write_reports(
-    store: Store, stop: asyncio.Event, wake: asyncio.Event, pace: Pace, limits: ReportLimits
-) -> None:
+async def _write_reports(store: Store, stop: asyncio.Event, wake: asyncio.Event, pace: Pace, limits: Limits) -> None:
     """Write one report after another, until the worker is stopped."""
     while not stop.is_set():
         wake.clear()
@@ -158,7 +156,7 @@ async def _write_reports(
                 await asyncio.wait_for(wake.wait(), pace.poll_seconds)
 
 
-async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: ReportLimits) -> None:
+async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: Limits) -> None:
     """Write a leased report; after a failure its lease ends, unless that was the last attempt."""
     if job.failures >= pace.attempts:
         _LOG.warning("report %d: its worker died in the last attempt; it is given up", job.id)
@@ -169,7 +167,7 @@ async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: Report
         _LOG.warning("report %d: it is written again, in attempt %d of %d", job.id, job.failures + 1, pace.attempts)
     try:
         async with _lasting_lease(store, job, pace):
-            await write_report(store, job, most_bytes=limits.stored_bytes)
+            await write_report(store, job, most_bytes=limits.report_bytes)
     except asyncio.CancelledError:
         await set_lease(store, job, seconds=None)
         raise
@@ -202,13 +200,13 @@ async def _lasting_lease(store: Store, job: ReportRequestJob, pace: Pace) -> Asy
         await asyncio.wait((heartbeat,))
 
 
-async def _tidy_up(store: Store, pace: Pace, limits: ReportLimits) -> None:
+async def _tidy_up(store: Store, pace: Pace, limits: Limits) -> None:
     """Delete expired rows, until cancelled."""
     while True:
         async with store.connection() as connection, connection.transaction():
             row = await (await connection.execute(TRY_LOCK_NUMBER, {"number": _TIDY_LOCK})).fetchone()
             is_alone = row is not None and row[0]
-            deleted = await delete_expired(connection, kept_days=limits.kept_days) if is_alone else {}
+            deleted = await delete_expired(connection, kept_days=limits.report_days) if is_alone else {}
         if any(deleted.values()):
             _LOG.info(
                 "deleted expired rows: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
-from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.service.access import SELECTION, authenticate, select_accounts
 from seller_platform.service.http.parameters import Parameter, choice_of
@@ -38,7 +37,9 @@ from seller_platform.service.statistics.spans import read_spans
 from seller_platform.service.statistics.stored import read_stored_statistics
 
 _PRODUCT, _DATE = "product", "date"
-_UNITS = dict(zip(DATE_GROUPS, ("Date", "Week", "Month", "Year"), strict=True))
+_PRODUCT_GROUPS = ("sku", "asin", "parent_asin")
+_UNITS = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
+_PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
 _DEFAULT_SIZE = 500
 
 _VIEW = Parameter[str](
@@ -48,11 +49,11 @@ _GROUP = Parameter[str](
     "group_by",
     "Which products or periods: sku, asin or parent_asin with view_by=product; day, week, month or year with "
     "view_by=date.",
-    choice_of(*PRODUCT_GROUPS, *_UNITS),
+    choice_of(*_PRODUCT_GROUPS, *_UNITS),
     required=True,
 )
 _PERIOD = Parameter[str](
-    "period_by", "With view_by=product: one row per product and period; else ignored.", choice_of(*PERIODS)
+    "period_by", "With view_by=product: one row per product and period; else ignored.", choice_of(*_PERIODS)
 )
 _SIZE = Parameter[int]("per_page", "Rows on a page; by default 500.", choice_of(*SALES_BY_DATE.page_sizes))
 
@@ -100,7 +101,12 @@ _LABEL = (
 _COLUMNS: tuple[Column, ...] = (
     *(replace(column, doc=_LABEL) if column.name == "date" else column for column in SALES_BY_PRODUCT.columns),
     Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant."),
-    *STOCK_COLUMNS,
+    Column("velocity", Kind.NUMBER, "Units ordered per day."),
+    Column("out_of_stock_days", Kind.INTEGER, "Days on which nothing could be sold."),
+    Column("inventory", Kind.INTEGER, "Units in the fulfilment network that can be sold now."),
+    Column("local_inventory", Kind.INTEGER, "Units in the seller's own warehouses now."),
+    Column("buybox_price", Kind.MONEY, "Price of the featured offer now."),
+    Column("sales_rank", Kind.INTEGER, "Sales rank now."),
     TREND,
 )
 _ALWAYS = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
@@ -159,7 +165,7 @@ def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
     """
     list_request, query = read_list_request(raw, SALES_BY_DATE, _PARAMETERS, default_size=_DEFAULT_SIZE)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
-    legal: Sequence[str] = PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
+    legal: Sequence[str] = _PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
     if group not in legal:
         query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
     query.check()

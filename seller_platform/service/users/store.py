@@ -4,9 +4,9 @@ Functions that take an e-mail address raise a `RequestError` where no user has i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
@@ -32,29 +32,27 @@ from seller_platform.warehouse.schema.tables import table_for
 _LONGEST_EMAIL = 254
 
 
-@dataclass(frozen=True)
-class ServiceUser:
+class ListedUser(msgspec.Struct, frozen=True):
     """A user of the service.
 
     Attributes:
-        status: `active`, or `closed`.
         accounts: The keys of the accounts that they may read, in order.
     """
 
     email: str
     name: str
-    status: str
+    status: Literal["active", "closed"] = msgspec.field(name="state")
     accounts: tuple[str, ...]
 
 
-def users_of(database: Database) -> tuple[ServiceUser, ...]:
+def users_of(database: Database) -> list[ListedUser]:
     """Return all users, by e-mail address."""
     granted = USER_ACCOUNTS.c.account
     accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
     statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
     with database.begin() as connection:
         rows = connection.execute(statement).all()
-    return tuple(ServiceUser(email, name, status, tuple(keys or ())) for email, name, status, keys in rows)
+    return [ListedUser(email, name, status, tuple(keys or ())) for email, name, status, keys in rows]
 
 
 def add_user(database: Database, email: str, name: str, password: str) -> int:

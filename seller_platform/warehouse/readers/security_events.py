@@ -1,9 +1,10 @@
 """Reads the security events of the service, the oldest first."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
+import msgspec
 from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.database import Database
@@ -34,18 +35,18 @@ SELECT * FROM (
 """)  # noqa: S608  # a constant
 
 
-@dataclass(frozen=True)
-class SecurityEvent:
-    """One security event, with the names that its user and application have now.
+class SecurityEvent(msgspec.Struct, frozen=True):
+    """A security event, with the names that its user and application have now.
 
     Attributes:
-        kind: A value of `EventKind`, or a kind of another version.
-        email: The e-mail address of its user; None without a user, and for a deleted one.
-        application: The name of its application; None without one, and for a deleted one.
-        address: The network address of its request; None for a command of the operator.
+        kind: One of this version, or of another.
+        email: The e-mail address of its user; null without a user, and for a deleted one.
+        application: The name of its application; null without one, and for a deleted one.
+        address: The network address of its request; null for a command of the operator.
+        details: What else its kind has.
     """
 
-    id: int
+    id: int = msgspec.field(name="event_id")
     at: datetime
     kind: str
     user_id: int | None
@@ -54,7 +55,7 @@ class SecurityEvent:
     application: str | None
     address: str | None
     request_id: str | None
-    details: Mapping[str, object]
+    details: dict[str, Any]
 
 
 def newest_event(database: Database, until: datetime | None = None) -> int:

@@ -18,7 +18,7 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.costs.store import delete_periods, write_periods
-from seller_platform.service.limits.policy import CostLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -442,7 +442,7 @@ def test_a_full_body_is_stored(ann: httpx.Client) -> None:
 
 
 def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Database, database_url: str) -> None:
-    limits = replace(WIDE, costs=CostLimits(of_product=3, of_account=5))
+    limits = replace(WIDE, periods_of_product=3, periods_of_account=5)
     third, fourth = _period("2026-03-01", "2026-03-31"), _period("2026-04-01", "2026-04-30")
     with served(database, database_url, limits=limits) as running, running.client(ANN) as client:
         _add_products(database)
@@ -488,7 +488,7 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
 
     async def change(connection: Connection) -> tuple[int, ...]:
         async with connection.transaction():
-            await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
+            await write_periods(connection, selected, "P7", (period,), now=NOW, limits=Limits())
             written = await (await connection.execute(read)).fetchone()
             await delete_periods(connection, selected, {"us-1": ["P8"]}, None)
             deleted = await (await connection.execute(read)).fetchone()

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.limits.policy import Limits, ReportLimits
+from seller_platform.service.limits.policy import Limits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
@@ -42,7 +42,9 @@ NARROW = Limits(
     work_at_once=2,
     per_token=30,
     per_user=40,
-    reports=ReportLimits(open_reports=3, stored_bytes=20_000, kept_days=2),
+    open_reports=3,
+    report_bytes=20_000,
+    report_days=2,
 )
 
 
@@ -183,7 +185,7 @@ def test_simultaneous_requests_do_not_exceed_the_open_reports(database: Database
             ]
             return [answer.status_code for answer in sent]
 
-    limits = replace(WIDE, reports=NARROW.reports)
+    limits = replace(WIDE, open_reports=NARROW.open_reports, report_bytes=NARROW.report_bytes)
     with served(database, database_url, limits=limits) as running, ThreadPoolExecutor(start.parties) as threads:
         tokens = [issue_token(database, ANN) for _ in range(start.parties)]
         statuses = [status for each in threads.map(request, tokens) for status in each]
@@ -214,7 +216,7 @@ def test_users_take_turns_with_their_reports(database: Database, database_url: s
 
 
 def test_a_report_larger_than_what_is_left_fails_and_says_so(database: Database, database_url: str) -> None:
-    limits = Limits(reports=ReportLimits(stored_bytes=1 << 20))
+    limits = Limits(report_bytes=1 << 20)
     with (
         served(database, database_url, limits=limits, worker_pace=Pace(poll_seconds=0.2)) as running,
         running.client(ANN) as ann,
