@@ -5,7 +5,6 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -21,7 +20,7 @@ _EXAMPLES: dict[object, Any] = {
     date: date(2026, 3, 1),
     datetime: datetime(2026, 3, 1, tzinfo=UTC),
     Path: Path("/folder"),
-    NotOfferedError: NotOfferedError("orders", "/sales/orders", 404),
+    SellerPlatformError: NotOfferedError("orders", "/sales/orders", 404),
 }
 
 
@@ -40,9 +39,7 @@ def _example(annotation: Any) -> Any:
         return tuple(_example(part) for part in parts)
     if kind is Mapping:
         return {_example(parts[0]): _example(parts[1])}
-    if NoneType in parts:
-        return _example(parts[0])
-    return _EXAMPLES[annotation]
+    return _example(parts[0]) if parts else _EXAMPLES[annotation]
 
 
 def _error(kind: type[SellerPlatformError]) -> SellerPlatformError:

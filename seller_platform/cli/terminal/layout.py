@@ -33,9 +33,9 @@ def table_lines(
         width: The cells of a line; None where lines may have any length.
         numbers: The positions of the columns that are aligned right.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text  # rich takes a tenth of a second to import, and most commands print no table
+    from rich import box  # rich takes a tenth of a second to import, and most commands print no table
+    from rich.table import Table  # as above
+    from rich.text import Text  # as above
 
     headings = [coloured(row, Colour.HEADING, stream) for row in rows if isinstance(row, str)]
     indent = "  " if headings else ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from sqlalchemy import text
@@ -47,7 +47,7 @@ class SecurityEvent(msgspec.Struct, frozen=True):
     """
 
     id: int = msgspec.field(name="event_id")
-    at: datetime
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
     kind: str
     user_id: int | None
     email: str | None
