@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import psycopg
-import pytest
 
 from seller_platform_tests.figures.__main__ import FIGURES
 from seller_platform_tests.figures.free_service import CHANGE, free_service
@@ -34,13 +33,6 @@ def test_the_arguments_of_a_figure_are_its_options() -> None:
     assert "default: 200" in shown.stdout
     assert "--json" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
-
-
-@pytest.mark.nightly
-def test_a_slow_figure_is_printed_in_a_small_form() -> None:
-    shown = figures("growth", "--rows=200", "--others=2", "--partitions=2", "--runs=1", "--repeats=1")
-
-    assert (shown.stderr, "│" in shown.stdout) == ("", True)  # so few rows may break a promise
 
 
 def test_a_broken_promise_is_the_exit_code() -> None:

@@ -27,7 +27,7 @@ ROLE = "has_no_right"
 USAGE, FAILED, CHECK = 2, 1, 5
 
 DATABASE, HOME = "SELLER_PLATFORM_DATABASE_URL", "SELLER_PLATFORM_HOME"
-SERVICE = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
+SERVICE, EXPORTS = "SELLER_PLATFORM_SERVICE_DATABASE_URL", "SELLER_PLATFORM_EXPORT_DIR"
 API = {
     "SELLER_API_BASE_URL": NOWHERE,
     "SELLER_API_AUTH_URL": NOWHERE,
@@ -87,6 +87,13 @@ SETTINGS = [
     Bad("status", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
     Bad("status", "a whole number from 1 to 36,500", variables={"SELLER_PLATFORM_DAGSTER_RETENTION_DAYS": "0"}),
     Bad("status", "a number from 0 to 3,600", variables={"SELLER_PLATFORM_SECOND_READING_SECONDS": "-1"}),
+    Bad("status", "SELLER_PLATFORM_SERVICE_PUBLIC_URL", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": SECRET}),
+    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://{SECRET}@host"}),
+    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://host:{SECRET}"}),
+    Bad("status", EXPORTS, variables={EXPORTS: f"ftp://{SECRET}/lake"}),
+    Bad("status", EXPORTS, variables={EXPORTS: f"s3://key:{SECRET}/x@bucket/lake"}),
+    Bad("status", EXPORTS, variables={EXPORTS: f"az://container/lake?sig={SECRET}"}),
+    Bad("status", EXPORTS, variables={EXPORTS: f"abfss://container@account.dfs.core.windows.net/lake#{SECRET}"}),
     Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": "https://host/path"}),
     Bad("status", "IP addresses or networks", variables={"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "*"}),
     Bad("keys rotate", "SELLER_PLATFORM_SECRET_KEY", variables={"SELLER_PLATFORM_SECRET_KEY": SECRET}),
@@ -104,9 +111,21 @@ COMMANDS = [
     Bad("connect --timeout soon", "'soon' is not a valid integer"),
     Bad("connect --no-browser", "no answer from 127.0.0.1:9", variables=API),
     Bad("connect --no-browser", "SELLER_API_REDIRECT_URI", variables={**API, "SELLER_API_REDIRECT_URI": "ftp://x"}),
-    Bad("explain nope 1", "nope"),
-    Bad("explain orders absent-order", "no stored row"),
+    Bad("explain order x", "there is no dataset 'order' (did you mean 'orders'?); choose one of accounts, orders"),
+    Bad("explain orders absent-order", "orders has no stored row with platform_order_id = 'absent-order'"),
+    Bad("explain transactions x", "'x' is of no key column. Give column=value with one of posted"),
+    Bad("explain notifications sixty", 'invalid input syntax for type bigint: "sixty"'),
+    Bad("explain orders x platform_order_id=y", "platform_order_id is given twice"),
+    Bad("explain orders x --account nobody", "there is no account 'nobody'"),
+    Bad("export order --folder {folder}/lake", "'order'"),
+    Bad("export orders", "SELLER_PLATFORM_EXPORT_DIR is not set"),
+    Bad("export orders --folder ftp://host/lake", "s3://bucket/folder"),
+    Bad(f"export orders --folder s3://key:{SECRET}@bucket/lake", "must be a URL without keys"),
+    Bad("marts build account_profit", "no mart 'account_profit' (did you mean 'account_profit_daily'?); choose one of"),
+    Bad("report download 7", "there is no report number 7. Take a number that `seller-platform report list` shows"),
     Bad("diff nope de-2", "nope"),
+    Bad("diff orders nobody", "there is no account 'nobody'"),
+    Bad("diff inventory de-2 2026-03", "inventory has no months"),
     Bad("diff orders de-2 2026-13", "2026-13"),
     Bad("accept 99", "load 99"),
     Bad("accept first", "'first' is not a valid integer"),
@@ -137,6 +156,8 @@ COMMANDS = [
     Bad(f"metrics --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
     Bad("sandbox load --accounts 0", "0 is not in the range"),
     Bad("sandbox load --database-url mysql://x/y", "--database-url: names the database 'mysql'"),
+    Bad("sandbox live --from 2999-01-01", "--from is 2999-01-01, after today"),
+    Bad("sandbox live --from 2026-03-10 --until 2026-03-09", "--until is 2026-03-09, before the first day, 2026-03-10"),
     Bad("dev --months 0", "0 is not in the range"),
     Bad("keys forget", "No such command 'forget'"),
 ]

@@ -95,18 +95,3 @@ def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str,
     assert "1 partition was not built, which stopped no other:" in result.stderr
     assert "cost_coverage of us-1" in result.stderr
     assert "failed" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["account_profit"], "there is no mart 'account_profit' (did you mean 'account_profit_daily'?); choose one of"),
-        (["--account", "North Pine"], "did you mean 'North Pine"),
-        (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),
-    ],
-)
-def test_a_name_that_does_not_exist_is_refused(variables: dict[str, str], words: list[str], message: str) -> None:
-    result = run(["marts", "build", *words], variables)
-
-    assert result.returncode == 2
-    assert message in " ".join(result.stderr.split())

@@ -68,16 +68,6 @@ print("", json.dumps(imported), sep="\\n")
     return {command: set(modules) for command, modules in json.loads(result.stdout.splitlines()[-1]).items()}
 
 
-def test_a_missing_setting_is_named_with_the_next_step(tmp_path: Path, database_url: str) -> None:
-    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
-
-    people, programs = run(["connect"], variables), run(["connect", "--json"], variables)
-
-    assert (people.returncode, programs.returncode) == (2, 2)
-    assert people.stderr.startswith("error: SELLER_API_BASE_URL is not set")
-    assert json.loads(programs.stdout)["error"] == "MissingSettingError"
-
-
 def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, database_url: str) -> None:
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 

@@ -45,21 +45,6 @@ def test_a_group_is_set_listed_and_removed(url: str) -> None:
     assert _run(url, "group", "list", ANN) == {"groups": []}
 
 
-def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, database: Database) -> None:
-    def state() -> tuple[object, list[object]]:
-        with database.begin() as connection:
-            status = connection.exec_driver_sql("SELECT status FROM service.users").scalar_one()
-            return status, list(connection.exec_driver_sql("SELECT account FROM service.user_accounts").scalars())
-
-    before = state()
-    _run(url, "user", "revoke", ANN, "us-1")
-    _run(url, "user", "close", ANN)
-    closed = state()
-    _run(url, "user", "reopen", ANN)
-
-    assert (before, closed, state()) == (("active", ["us-1"]), ("closed", []), ("active", []))
-
-
 def test_users_are_listed_and_given_another_password(url: str, database: Database) -> None:
     def password_hash() -> str:
         with database.begin() as connection:

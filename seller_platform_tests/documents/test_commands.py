@@ -7,10 +7,9 @@ import click
 import pytest
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS
 from seller_platform.errors import SellerPlatformError
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
-from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
+from seller_platform_tests.support.command_line import COMMAND_LINE
 
 _TYPED = [(document.name, line) for document in documents() for line in document.lines]
 _HELP = ("--help", "--version")
@@ -57,12 +56,6 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
     problems = {" ".join(words): _problem(words, is_whole=False) for words in named}
 
     assert {command: problem for command, problem in problems.items() if problem} == {}
-
-
-def test_every_command_has_help() -> None:
-    for name in _COMMANDS:
-        result = invoke(COMMAND_LINE, [name, "--help"])
-        assert result.exit_code == 0, result.output
 
 
 def test_every_error_says_what_it_means_and_what_to_do_next() -> None:

@@ -1,7 +1,6 @@
 """Tests that links, pictures and generated parts of the documents are right."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -90,9 +89,3 @@ def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
 
 def test_every_setting_has_a_description() -> None:
     assert [field.alias for field in Settings.model_fields.values() if not field.description] == []
-
-
-def test_pages_are_shipped_in_the_wheel_and_pictures_are_not() -> None:
-    configuration = Path(README.parent / "pyproject.toml").read_text()
-
-    assert 'exclude = ["seller_platform/docs/images"]' in configuration

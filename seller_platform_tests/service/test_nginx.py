@@ -71,7 +71,11 @@ def _connections_of(port: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="connections are counted in Linux's /proc/net/tcp")
-@pytest.mark.parametrize(("networks", "slow"), [(10, 60), (0, 1_200)], ids=["floods", "slow connections"])
+@pytest.mark.parametrize(
+    ("networks", "slow"),
+    [(10, 60), pytest.param(0, 1_200, marks=pytest.mark.nightly)],
+    ids=["floods", "slow connections"],
+)
 def test_one_idle_user_is_answered_beside_networks_that_flood(
     behind: tuple[Served, int], tmp_path: Path, networks: int, slow: int
 ) -> None:

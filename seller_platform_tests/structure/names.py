@@ -5,12 +5,8 @@ import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import yaml
+from pkgutil import resolve_name
 
 from seller_platform_tests.structure.functions import functions_of
 from seller_platform_tests.structure.imports import imports_of
@@ -31,6 +27,7 @@ _FILES_WITH_PATHS = (
 )
 _DOTTED = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:\.[A-Za-z_]\w*)+(?::\w+)?(?![\w/-])")
 _IMPORTED = re.compile(r"^from (seller_platform[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
+_NAMED_BY_DAGSTER = re.compile(r"^ *module: (seller_platform[\w.]*)\n *(?:class|attribute): (\w+)", re.MULTILINE)
 # Tags of runs look like folders of the package. A path has two parts below the package, or ends like a file or folder.
 _FILE = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:(?:/\w+)+\.py|(?:/\w+)+/|(?:/\w+){2,})")
 
@@ -127,49 +124,16 @@ def _paths_in(path: Path) -> Iterator[str]:
     if path.suffix == ".toml":
         ignored = tomllib.loads(text)["tool"]["ruff"]["lint"]["per-file-ignores"]
         yield from (name.partition("*")[0] for name in ignored)
-    if path.suffix == ".yaml":
-        for document in yaml.safe_load_all(text):
-            yield from _classes_in(document)
-
-
-def _classes_in(document: Any) -> Iterator[str]:
-    """Yield the classes that Dagster's files name."""
-    if isinstance(document, list):
-        for inner in document:
-            yield from _classes_in(inner)
-    if isinstance(document, dict):
-        module, name = document.get("module"), document.get("class") or document.get("attribute")
-        if str(module).startswith("seller_platform") and name:
-            yield f"{module}:{name}"
-        for inner in document.values():
-            yield from _classes_in(inner)
+    yield from (f"{module}:{name}" for module, name in _NAMED_BY_DAGSTER.findall(text))
 
 
 def _is_there(path: str) -> bool:
     if "/" in path:
         return (ROOT / path.rstrip(".")).exists()
-    dotted, _, attribute = path.partition(":")
-    parts = dotted.split(".")
-    for length in range(len(parts), 0, -1):
-        if _is_module(".".join(parts[:length])):
-            names = [*parts[length:], *([attribute] if attribute else [])]
-            return not names or _has(".".join(parts[:length]), names)
-    return False
-
-
-def _is_module(name: str) -> bool:
     try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
+        resolve_name(path)
+    except (ImportError, AttributeError):
         return False
-
-
-def _has(module: str, names: list[str]) -> bool:
-    value: Any = import_module(module)
-    for name in names:
-        if not hasattr(value, name):
-            return False
-        value = getattr(value, name)
     return True
 
 

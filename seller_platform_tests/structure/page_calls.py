@@ -11,8 +11,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -24,86 +22,47 @@ from seller_platform_tests.support.http_upstream import BERLIN, MARCH, KeptRows,
 from seller_platform_tests.support.raw_server import Answer, serving
 
 _PRODUCT = f"{Path(seller_platform.__file__).parent}/"
-_ROWS = 7
-
-
-@dataclass
-class Calls:
-    """The calls of functions of the product.
-
-    Attributes:
-        entries: How often each function was entered.
-        deepest: The functions of the deepest stack, the innermost first.
-    """
-
-    entries: Counter[CodeType]
-    deepest: list[CodeType]
-
-    @property
-    def modules(self) -> Counter[str]:
-        """How many functions of each module were entered."""
-        return Counter(code.co_filename.removeprefix(_PRODUCT) for code in self.entries)
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The three numbers that have a budget."""
-        return {"functions": len(self.entries), "modules": len(self.modules), "deep": len(self.deepest)}
 
 
 def counted_in_a_new_process() -> dict[str, int]:
-    """Return the three numbers, counted where every cache is empty."""
-    command = [sys.executable, "-m", "seller_platform_tests.structure.page_calls", "--numbers"]
-    numbers: dict[str, int] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    """Return the three numbers that have a budget, counted where every cache is empty."""
+    command = [sys.executable, "-m", "seller_platform_tests.structure.page_calls"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    numbers: dict[str, int] = json.loads(printed.splitlines()[-1])
     return numbers
 
 
-def calls_of_a_page() -> Calls:
-    """Read the page and return the calls, which are fewer after the first page."""
-    calls = Calls(Counter(), [])
-    lock = threading.Lock()
+def main() -> None:
+    """Read the page, and print the functions, the deepest stack from its beginning, and the numbers as JSON."""
+    entries, deepest, lock = Counter[CodeType](), list[CodeType](), threading.Lock()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(_PRODUCT):
-            above = [each.f_code for each in _stack(frame) if each.f_code.co_filename.startswith(_PRODUCT)]
+            above = [code for code in _stack(frame) if code.co_filename.startswith(_PRODUCT)]
             with lock:
-                calls.entries[frame.f_code] += 1
-                if len(above) > len(calls.deepest):
-                    calls.deepest = above
+                entries[frame.f_code] += 1
+                if len(above) > len(deepest):
+                    deepest[:] = above
 
-    with _upstream() as url:
-        with SellerApi(f"{url}/api") as api:
+    listed = MovingList(orders(7), day_of=day_of_order)
+    with serving(lambda request: Answer.of(listed.page(request.query))) as server:
+        with SellerApi(f"{server.url}/api") as api:
             threading.setprofile(note)
             sys.setprofile(note)
             read_slice(api, dataset_named("orders"), BERLIN, MARCH, None, KeptRows())
         sys.setprofile(None)
         threading.setprofile(None)
-    return calls
+    for code in (*sorted(entries, key=lambda code: (code.co_filename, -entries[code])), *reversed(deepest)):
+        name = code.co_filename.removeprefix(_PRODUCT)
+        print(f"{entries[code]:4} {name}:{code.co_firstlineno} {code.co_qualname}")
+    files = {code.co_filename for code in entries}
+    print(json.dumps({"functions": len(entries), "modules": len(files), "deep": len(deepest)}))
 
 
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+def _stack(frame: FrameType | None) -> Iterator[CodeType]:
     while frame is not None:
-        yield frame
+        yield frame.f_code
         frame = frame.f_back
-
-
-@contextmanager
-def _upstream() -> Iterator[str]:
-    listed = MovingList(orders(_ROWS), day_of=day_of_order)
-    with serving(lambda request: Answer.of(listed.page(request.query))) as server:
-        yield server.url
-
-
-def main() -> None:
-    """Print the numbers as JSON, and without --numbers the functions."""
-    calls = calls_of_a_page()
-    print(json.dumps(calls.numbers))
-    if "--numbers" in sys.argv:
-        return
-    for code, entries in sorted(calls.entries.items(), key=lambda item: (item[0].co_filename, -item[1])):
-        print(f"{entries:4} {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
-    print("the deepest stack:")
-    for code in reversed(calls.deepest):
-        print(f"     {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Engines of other authors that read Delta tables."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,37 +33,19 @@ def install_duckdb_extension(home: Path) -> None:
     shutil.copy(_DELTA, folder)
 
 
-def _duckdb(table: Path, columns: Sequence[str]) -> Rows:
+def read_by_engines(table: Path, columns: Sequence[str]) -> dict[str, Rows]:
+    """Return the rows of the newest version as each engine reads them, in any order."""
+    names, delta = ", ".join(columns), DeltaTable(table)
+    query = QueryBuilder().register("exported", delta).execute(f"SELECT {names} FROM exported")
     with connect_duckdb() as connection:
-        return connection.sql(f"SELECT {', '.join(columns)} FROM delta_scan('{table}')").fetchall()
-
-
-def _polars(table: Path, columns: Sequence[str]) -> Rows:
-    return polars.scan_delta(str(table)).select(columns).collect().rows()
-
-
-def _pyarrow(table: Path, columns: Sequence[str]) -> Rows:
-    return _rows(DeltaTable(table).to_pyarrow_dataset().to_table(columns=list(columns)))
-
-
-def _deltalake(table: Path, columns: Sequence[str]) -> Rows:
-    query = QueryBuilder().register("exported", DeltaTable(table)).execute(f"SELECT {', '.join(columns)} FROM exported")
-    return _rows(pa.table(query.read_all()))
+        of_duckdb = connection.sql(f"SELECT {names} FROM delta_scan('{table}')").fetchall()
+    return {
+        "DuckDB": of_duckdb,
+        "Polars": polars.scan_delta(str(table)).select(columns).collect().rows(),
+        "pyarrow": _rows(delta.to_pyarrow_dataset().to_table(columns=list(columns))),
+        "deltalake": _rows(pa.table(query.read_all())),
+    }
 
 
 def _rows(table: pa.Table) -> Rows:
     return [tuple(row.values()) for row in table.to_pylist()]
-
-
-ENGINES: Mapping[str, Callable[[Path, Sequence[str]], Rows]] = {
-    "DuckDB": _duckdb,
-    "Polars": _polars,
-    "pyarrow": _pyarrow,
-    "deltalake": _deltalake,
-}
-"""Reads columns of the newest version of a table, by the name of the engine."""
-
-
-def read_by_engines(table: Path, columns: Sequence[str]) -> dict[str, Rows]:
-    """Return the rows as each engine reads them, in any order."""
-    return {name: read(table, columns) for name, read in ENGINES.items()}

@@ -1,6 +1,5 @@
 """`seller-platform explain`: from a stored row to the request that brings it again."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,33 +99,6 @@ def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str
     assert 'None\\t"x"\\' in result.stdout
     assert "is_gift (not in the contract)" in result.stdout
     assert "Every load of its day" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "error", "message"),
-    [
-        (
-            ["order", "x"],
-            "UnknownDatasetError",
-            "there is no dataset 'order' (did you mean 'orders'?); choose one of accounts, orders",
-        ),
-        (["orders", "x"], "RowNotFoundError", "orders has no stored row with platform_order_id = 'x'"),
-        (["transactions", "x"], "InvalidRowKeyError", "'x' is of no key column. Give column=value with one of posted"),
-        (["notifications", "sixty"], "InvalidRowKeyError", 'invalid input syntax for type bigint: "sixty"'),
-        (["orders", "x", "platform_order_id=y"], "InvalidRowKeyError", "platform_order_id is given twice"),
-        (["orders", "x", "--account", "nobody"], "UnknownAccountError", "there is no account 'nobody'"),
-    ],
-)
-def test_what_is_not_there_is_refused_with_the_next_step(
-    database_url: str, tmp_path: Path, words: list[str], error: str, message: str
-) -> None:
-    result = _explain(environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url), *words, "--json")
-
-    assert result.returncode == 2
-    told = json.loads(result.stdout)
-    assert told["error"] == error
-    assert message in told["message"]
-    assert told["next_step"]
 
 
 def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:

@@ -1,6 +1,5 @@
 """`seller-platform diff` and `revert`, over two loads of a month."""
 
-import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -65,19 +64,3 @@ def test_revert_brings_back_what_was_stored_before_a_load(database: Database, va
         names = connection.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
     assert names == ["gone", "kept", "raised"]
     assert reverted["load"]["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["revert", "4711"], "there is no receipt of load 4711"),
-        (["diff", "orders", "nobody"], "there is no account 'nobody'"),
-        (["diff", "inventory", ACCOUNT, "2026-03"], "inventory has no months"),
-        (["diff", "inventory", ACCOUNT], f"never loaded: inventory of {ACCOUNT}"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_by_name(variables: dict[str, str], words: list[str], message: str) -> None:
-    result = run([*words, "--json"], variables)
-
-    assert result.returncode == 2
-    assert message in json.loads(result.stdout)["message"]

@@ -42,14 +42,6 @@ def platform_orders(rows: list[dict[str, Any]], **options: Any) -> MovingList:
     return MovingList(rows, day_of=day_of_order, channel_of=lambda row: "platform", **options)
 
 
-def test_an_empty_list_costs_one_request() -> None:
-    upstream, sink = platform_orders([]), KeptRows()
-
-    reading = read(upstream, ORDERS, sink)
-
-    assert (reading.requests, reading.announced, reading.verdict, sink.count) == (1, 0, CountVerdict.MATCH, 0)
-
-
 def test_the_request_names_account_days_page_and_page_size() -> None:
     upstream = ledger(orders(3))
 

@@ -1,7 +1,5 @@
 """Tests the requests that a connection may send in a day."""
 
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -162,25 +160,6 @@ def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -
         meter(database, 5).reserved(6),
     ):
         pass
-
-
-def test_a_killed_process_loses_no_more_than_it_reserved(database: Database, database_url: str) -> None:
-    process, pipe = begin(_reserve_and_wait, database_url)
-    assert pipe.recv() == "reserved"
-    assert process.pid is not None
-
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-
-    assert requests_sent(database, TODAY) == {"default": 4}
-    assert take_all(database_url, 10) == 6
-
-
-def _reserve_and_wait(pipe: Any, url: str) -> None:
-    with Database(url) as database, meter(database, 10).reserved(4) as reserved:
-        reserved.take()
-        pipe.send("reserved")
-        signal.pause()
 
 
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:

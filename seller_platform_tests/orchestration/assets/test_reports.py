@@ -1,7 +1,6 @@
 """Tests reports requested, polled and loaded, from our service and from other upstreams."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -20,14 +19,9 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
-from seller_platform_tests.support import served as serving
 from seller_platform_tests.support.platform import ROW_COUNT, failure_of, newest_checks
-from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.ticks import tick
-from seller_platform_tests.support.waiting import wait_for
 
 KEY = asset_key(REPORT_ROWS)
 
@@ -80,30 +74,6 @@ class Reports:
         return [row["state"] for row in self.rows("SELECT state FROM platform.report_jobs ORDER BY id")]
 
 
-@contextmanager
-def reports_of(  # noqa: PLR0917  # six facts, each of another type
-    upstream: Upstream, tokens: TokenPair, database: Database, home: Path, accounts: Any, now: datetime
-) -> Iterator[Reports]:
-    save_connection(database, upstream.as_connection("default"))
-    save_accounts(database, "default", accounts)
-    open_keeper(upstream, "default", database, secret_box(home, None), home).adopt(tokens)
-    warehouse = WarehouseResource(database_url=database.url)
-    facts = {name: getattr(upstream, name) for name in ("base_url", "client_id", "client_secret", "redirect_uri")}
-    resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse, **facts)}
-    with dg.DagsterInstance.ephemeral() as instance:
-        add_accounts(instance, [key for key, _ in accounts])
-        opened = Reports(database, instance, now)
-        opened.defs = dg.Definitions.merge(
-            report_definitions(date(2026, 1, 1), clock=opened.clock),
-            dg.Definitions(resources=resources, executor=dg.in_process_executor),
-        )
-        yield opened
-
-
-def _tokens() -> TokenPair:
-    return TokenPair("access", "refresh", datetime.now(UTC), 1_296_000)
-
-
 @pytest.fixture
 def upstream() -> Iterator[ReportUpstream]:
     with report_upstream() as running:
@@ -116,45 +86,28 @@ def reports(
 ) -> Iterator[Reports]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     settings = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
-    with reports_of(settings, _tokens(), database, tmp_path, ACCOUNTS, NOON) as running:
-        upstream.clock = running.clock
-        yield running
-
-
-def test_a_report_of_our_service_is_requested_polled_and_loaded(
-    postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    url = postgres.database("upstream_of_reports", template="template_seller")
-    with Database(url) as upstream_database, serving.served(upstream_database, url, worker_pace=PACE) as service:
-        _fill(upstream_database, "us-1", 3)
-        settings = Upstream(
-            service.base_url, service.base_url, service.client_id, service.client_secret, serving.CALLBACK
+    save_connection(database, settings.as_connection("default"))
+    save_accounts(database, "default", ACCOUNTS)
+    tokens = TokenPair("access", "refresh", datetime.now(UTC), 1_296_000)
+    open_keeper(settings, "default", database, secret_box(tmp_path, None), tmp_path).adopt(tokens)
+    warehouse = WarehouseResource(database_url=database.url)
+    seller_api = SellerApiResource(
+        warehouse=warehouse,
+        base_url=settings.base_url,
+        client_id=settings.client_id,
+        client_secret=settings.client_secret,
+        redirect_uri=settings.redirect_uri,
+    )
+    resources = {"warehouse": warehouse, "seller_api": seller_api}
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_accounts(instance, [key for key, _ in ACCOUNTS])
+        opened = Reports(database, instance, NOON)
+        upstream.clock = opened.clock
+        opened.defs = dg.Definitions.merge(
+            report_definitions(date(2026, 1, 1), clock=opened.clock),
+            dg.Definitions(resources=resources, executor=dg.in_process_executor),
         )
-        tokens = TokenPair(serving.issue_token(upstream_database, serving.ANN), "none", datetime.now(UTC), 1_296_000)
-        accounts = [(key, serving.ACCOUNTS[key]) for key in serving.OF_ANN]
-        with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
-            requested = reports.request(accounts=["us-1"], value=str(DAY), format="csv")
-            asked = wait_for(lambda: reports.tick(seconds=5), pause_seconds=0.1)
-            loaded = reports.launch(asked[0])
-            after = reports.tick()
-    drop_database(postgres, "upstream_of_reports")
-
-    assert requested.success
-    assert [request.partition_key for request in asked] == ["us-1"]
-    assert asked[0].tags["seller_platform/account"] == "us-1"
-    assert loaded.success
-    assert after == []
-    assert reports.states() == ["loaded"]
-    rows = reports.rows("SELECT * FROM seller.report_rows ORDER BY position")
-    assert [(row["position"], row["sku"], row["units_ordered"], str(row["product_sales"])) for row in rows] == [
-        (1, "SKU-0", 0, "0.00"),
-        (2, "SKU-1", 1, "1.00"),
-        (3, "SKU-2", 2, "2.00"),
-    ]
-    assert {row["product_name"] for row in rows} == {'Mug "us-1", 12 oz\n椿'}
-    assert {row["extra"]["date"] for row in rows} == {str(DAY)}
-    assert {row["account"] for row in rows} == {"us-1"}
+        yield opened
 
 
 def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:

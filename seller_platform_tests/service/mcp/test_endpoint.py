@@ -19,7 +19,6 @@ from seller_platform_tests.support.client_documents import Documents, hosted_doc
 from seller_platform_tests.support.demo_company import AU, DE, US
 from seller_platform_tests.support.demo_company import NOW as READ_AT
 from seller_platform_tests.support.hostile_calls import hostile_messages, leaks, result_of
-from seller_platform_tests.support.questions import problems_of, questions
 from seller_platform_tests.support.served import (
     ANN,
     Served,
@@ -70,17 +69,6 @@ def test_a_stock_client_discovers_consents_and_calls(agents: Served, documents: 
     assert "Change the costs" not in host.consent
     assert host.tokens is not None
     assert host.tokens.scope == "read"
-
-
-def test_sixty_questions_are_answered_over_http(agents: Served, documents: Documents) -> None:
-    asked = questions()
-
-    results = Host(agents.base_url, documents).ask(*((each.tool, dict(each.arguments)) for each in asked))
-
-    wrong = {
-        each.ask: found for each, result in zip(asked, results, strict=True) if (found := problems_of(each, result))
-    }
-    assert (wrong, len(asked)) == ({}, 60)
 
 
 def test_a_grant_of_one_account_explains_no_rows_of_another(agents: Served, documents: Documents) -> None:

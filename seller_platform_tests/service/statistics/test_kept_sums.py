@@ -180,21 +180,6 @@ def test_every_combination_agrees_with_the_rows_after_any_change(shop: Served, d
     assert different == []
 
 
-def test_loads_keep_the_sums_themselves(shop: Served) -> None:
-    random = Random(5)
-    for dataset, rows in ((DAILY, _sales), (LEDGER, _ledger)):
-        for window in MONTHS:
-            _store(shop, dataset, window, rows(random, window))
-
-    days = "SELECT count(*) FROM service.product_days"
-    [(before,)] = stored(shop.database, days)
-    assert stored(shop.database, "SELECT count(*) FROM service.unsummed_loads") == [(0,)]
-    different = _different(shop, None)
-    [(after,)] = stored(shop.database, days)
-
-    assert (different, before > 0, before == after) == ([], True, True)
-
-
 def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Served, database_url: str) -> None:
     random = Random(8)
     for window in MONTHS:

@@ -133,21 +133,6 @@ def test_a_converted_amount_is_rounded_half_away_from_zero(service: Served) -> N
         assert _pick(answered, "product_sales") == [(Decimal(euros),)]
 
 
-def test_sums_are_converted_and_only_the_figure_is_rounded(service: Served) -> None:
-    for day in ("2026-03-01", "2026-03-02"):
-        execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, 'USD', 8)", day)
-        for sku in ("A", "B", "C"):
-            _sell(service, day, sku, 1, "0.02")  # a quarter of a cent in euros
-
-    by_product = _rows(service, view_by="product", group_by="sku", currency="EUR")
-    by_day = _rows(service, view_by="date", group_by="day", currency="EUR")
-    by_month = _rows(service, view_by="date", group_by="month", currency="EUR")
-
-    assert _pick(by_product, "product_sales") == [(Decimal("0.01"),)] * 3
-    assert _pick(by_day, "product_sales") == [(Decimal("0.01"),)] * 2
-    assert _pick(by_month, "product_sales") == [(Decimal("0.02"),)]
-
-
 def test_fees_in_another_currency_are_converted_at_the_rate_of_their_day(service: Served) -> None:
     execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     _post(service, "2026-03-01", "Fee", "-1.00", "A")

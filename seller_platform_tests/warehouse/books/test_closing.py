@@ -1,7 +1,9 @@
 """Tests that what was booked never changes, and that later changes are adjusting entries of the open month."""
 
+import random
+from collections import defaultdict
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,11 +16,11 @@ from seller_platform.contract import Account, Window
 from seller_platform.errors import CheckFailedError, RequestError, SellerPlatformError
 from seller_platform.warehouse.books.closing import Closing, close_month, closed_months
 from seller_platform.warehouse.books.line_rows import explain_entry
+from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.journal_entries import journal_of
-from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, BookAccount
+from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, BookAccount
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.figures.month_end import close_months
 from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -105,27 +107,60 @@ def test_a_closed_month_stays_and_changes_are_adjusted_in_the_open_one(books: Bo
     )
 
 
-def test_what_was_booked_is_the_ledger_after_each_restatement(books: BookedAccount) -> None:
-    _close(books, JANUARY)
-    states = [
-        [SALE, PAYOUT],
-        [SALE, FEE, PAYOUT, Entry.on("2026-01-20", "Refund", "-30.00")],
-        [SALE, FEE, replace(PAYOUT, amount=Decimal("-85.00"))],
-        [],
-        [SALE, FEE, PAYOUT],
-    ]
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 28))])
+def test_what_was_booked_is_the_ledger_after_every_restatement(database: Database, seed: int) -> None:
+    """Amounts change, entries and payouts come and go, and a restatement may be undone; what was booked stays."""
+    rng = random.Random(seed)
+    currency, zone, unit = rng.choice(
+        [("USD", "America/Los_Angeles", "0.01"), ("JPY", "Asia/Tokyo", "1"), ("GBP", "Europe/London", "0.01")]
+    )
+    account = Account(7, "North Pine", "US", currency, zone, "US", "S1")
+    connect_accounts(database, [("us-1", account)])
+    books, months, booked = BookedAccount(database, "us-1", account), dict[Window, list[Entry]](), set[str]()
 
-    for month, state in zip(Window(FEBRUARY.start, date(2026, 7, 1)).months(), states, strict=True):
-        books.load(JANUARY, state, read_on=date(2026, 3, 20))
-        if month.start > MARCH.start:
-            books.load(month, [])
-        build = build_partition(books.database, JOURNAL, books.key, JANUARY)
+    def entry(month: Window) -> Entry:
+        kind, most = rng.choice([("Order", 9_000), ("Fee", -900), ("Refund", -4_000), ("Transfer", -20_000)])
+        paid, cent = ("SEK", "0.01") if rng.random() < 0.1 else (currency, unit)
+        day, amount = month.start + timedelta(days=rng.randrange(month.days)), Decimal(cent) * rng.randint(1, 100)
+        return Entry(day, kind, amount * most / 100, paid, order=f"O-{rng.randrange(10**6)}", hour=rng.randrange(24))
+
+    for month in Window(date(2024, 1, 1), date(2024, 5 if seed == 7 else 12, 1)).months():
+        for former in rng.sample(list(months), min(len(months), 2)):
+            entries = [each for each in months[former] if rng.random() < 0.95]
+            entries += [entry(former) for _ in range(rng.randrange(3))]
+            entries[0] = replace(entries[0], amount=entries[0].amount + Decimal(rng.choice([-300, -7, 1, 45])))
+            load_id = books.load(former, entries)
+            if rng.random() < 0.15:
+                revert(database, load_id)
+            else:
+                months[former] = entries
+        months[month] = [entry(month) for _ in range(rng.randint(8, 25))]
+        books.load(month, months[month])
+        build = build_partition(database, JOURNAL, books.key, month)
         _close(books, month)
 
         assert [result.check.name for result in build.check_results if not result.passed] == []
-        assert _rows(
-            books, "SELECT coalesce(sum(credit - debit), 0) FROM platform.booked_lines WHERE line <> 'balance'"
-        ) == [(sum((each.amount for each in state), Decimal(0)),)]
+        now = {row for (row,) in _rows(books, "SELECT CAST(line AS text) FROM platform.booked_lines AS line")}
+        assert booked <= now
+        booked = now
+        sums: dict[tuple[object, ...], Decimal] = defaultdict(Decimal)
+        for start, each in ((window.start, each) for window, entries in months.items() for each in entries):
+            sums[start, each.currency, each.kind == "Transfer"] += each.amount
+        of_months = (
+            "SELECT ledger_month, currency, line = 'payouts', sum(credit - debit) FROM platform.booked_lines "
+            f"WHERE line <> '{BALANCE}' GROUP BY 1, 2, 3 HAVING sum(credit - debit) <> 0"
+        )
+        assert {tuple(key): amount for *key, amount in _rows(books, of_months)} == {k: v for k, v in sums.items() if v}
+
+    of_entries = "SELECT number FROM platform.booked_lines GROUP BY number HAVING sum(debit) <> sum(credit)"
+    assert _rows(books, of_entries) == []
+    assert "adjusting" in {kind for (kind,) in _rows(books, "SELECT kind FROM platform.booked_lines")}
+    for number, line in _rows(books, "SELECT DISTINCT number, line FROM platform.booked_lines"):
+        explained = explain_entry(database, DEFAULT_ACCOUNTS, number, line)
+        amount = sum(each["credit"] - each["debit"] for each in explained.lines)
+        assert sum(row.amount for row in explained.rows) == (-amount if line == BALANCE else amount)
+        assert explained.origins
+        assert all(each.request for each in explained.origins)
 
 
 def test_each_line_is_explained_to_its_rows_also_where_they_are_gone(books: BookedAccount) -> None:
@@ -144,13 +179,6 @@ def test_each_line_is_explained_to_its_rows_also_where_they_are_gone(books: Book
     assert all(each is not None and "2026-01-01" in each.params.values() for each in requests)
     with pytest.raises(RequestError, match="has no entry '7-260114PUSD' with a line 'refunds'"):
         explain_entry(books.database, DEFAULT_ACCOUNTS, "7-260114PUSD", "refunds")
-
-
-def test_the_figure_about_month_ends_keeps_its_promises(database: Database) -> None:
-    promises = close_months(database, months=3, accounts=1, seed=7)
-
-    assert [each for each in promises.figures if not each.is_kept] == []
-    assert {each.what: each.measured for each in promises.figures}["restatements of closed months"]
 
 
 def test_other_accounts_of_the_books_are_used_from_the_open_month_on(books: BookedAccount) -> None:

@@ -273,9 +273,10 @@ _TEARS: dict[str, Callable[[Path, Path], object]] = {
 _TORN_COMMITS = [tear for tear in _TEARS if "checkpoint" not in tear]
 
 
+@pytest.mark.parametrize("prunes", [False, True])
 @pytest.mark.parametrize("tear", _TORN_COMMITS)
 def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
-    database: Database, tmp_path: Path, tear: str
+    database: Database, tmp_path: Path, tear: str, *, prunes: bool
 ) -> None:
     for total in (1, 2):
         _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
@@ -287,27 +288,14 @@ def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
     rows = _added(table, newest)
     written = {str(path) for path in (newest, newest.parent, rows, rows.parent, table)}
     _TEARS[tear](table, newest)
+    if prunes:
+        _, error = prune_tables(database, str(tmp_path), dry=False)
+        assert (error, _stored(tmp_path)["order_total"].to_pylist()) == (None, [1])
 
     (exported,) = _export(database, tmp_path, MARCH)
 
     assert written <= synced
     assert exported.replaced == 1
-    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
-
-
-@pytest.mark.parametrize("tear", _TORN_COMMITS)
-def test_pruning_deletes_what_a_power_loss_left_in_part(database: Database, tmp_path: Path, tear: str) -> None:
-    for total in (1, 2):
-        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
-        _export(database, tmp_path, MARCH)
-    table = tmp_path / "orders"
-    _TEARS[tear](table, max((table / "_delta_log").glob("*.json")))
-
-    _, error = prune_tables(database, str(tmp_path), dry=False)
-
-    assert error is None
-    assert _stored(tmp_path)["order_total"].to_pylist() == [1]
-    _export(database, tmp_path, MARCH)
     assert _stored(tmp_path)["order_total"].to_pylist() == [2]
 
 

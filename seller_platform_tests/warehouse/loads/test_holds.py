@@ -1,7 +1,6 @@
 """Tests that readings which contradict the stored rows are held, and that others are published."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -127,6 +126,11 @@ def test_amounts_are_equal_to_the_minor_unit_and_stored_as_they_were_sent(
     assert stored == [amount if is_held else "2.50"]
 
 
+def _stored(database: Database, account: str = ACCOUNT) -> Sequence[Any]:
+    with database.begin() as connection:
+        return connection.execute(_ROWS, {"account": account}).all()
+
+
 def _count(database: Database, table: str = "seller.transactions") -> int:
     with database.begin() as connection:
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
@@ -191,9 +195,7 @@ def test_rows_of_another_account_with_equal_ctids_stay_apart(database: Database)
     receipt = _load(database, [*_entries(1, amount="2.500"), *_entries(594, first=1)], Judge(SETTLED))
 
     assert receipt.verdict is CountVerdict.MATCH  # ten missing rows of settled days are held
-    with database.begin() as connection:
-        after = connection.execute(_ROWS, {"account": OTHER}).all()
-    assert (len(before), after) == (600, before)
+    assert (len(before), _stored(database, OTHER)) == (600, before)
 
 
 def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database: Database) -> None:
@@ -261,63 +263,48 @@ def test_three_refreshes_that_say_the_same_are_believed(
     assert (receipts[-1].verdict is CountVerdict.MATCH) is published
 
 
-def _changed(rows: Sequence[Row], days: Collection[int], **columns: Callable[[Any], object]) -> list[Row]:
-    """Return the rows with other values in some columns on some days, counted from 0."""
-    names = [column.name for column in TRANSACTIONS.columns]
-    chosen = {str(DAYS.start + timedelta(days=day)) for day in days}
-    return [
-        tuple(
-            columns[name](each) if name in columns and row[-1] in chosen else each
-            for name, each in zip(names, row, strict=False)
-        )
-        + row[-1:]
-        for row in rows
-    ]
+def _with(name: str, value: Callable[[Any], object]) -> Callable[[list[Row]], list[Row]]:
+    """Return what gives rows another value in a column."""
+    place = [column.name for column in TRANSACTIONS.columns].index(name)
+    return lambda rows: [(*row[:place], value(row[place]), *row[place + 1 :]) for row in rows]
 
 
-def _of_days(rows: Sequence[Row], days: Collection[int]) -> list[Row]:
-    return [row for row in rows if row[-1] in {str(DAYS.start + timedelta(days=day)) for day in days}]
-
-
+TWO_DAYS = ("2026-03-04", "2026-03-05")
 ON_TWO_DAYS: dict[str, Callable[[list[Row]], list[Row]]] = {
-    "rows of another account": lambda rows: _changed(rows, {3, 4}, order_id=lambda each: f"foreign-{each}"),
-    "amounts times 100": lambda rows: _changed(rows, {3, 4}, amount=lambda each: each * 100),
-    "signs flipped": lambda rows: _changed(rows, {3, 4}, amount=lambda each: -each),
-    "another currency": lambda rows: _changed(rows, {3, 4}, currency=lambda _: "JPY"),
-    "no currency": lambda rows: _changed(rows, {3, 4}, currency=lambda _: None),
-    "no order": lambda rows: _changed(rows, {3, 4}, order_id=lambda _: None),
-    "no name": lambda rows: _changed(rows, {3, 4}, marketplace_name=lambda _: None),
-    "empty names": lambda rows: _changed(rows, {3, 4}, marketplace_name=lambda _: ""),
-    "other quantities": lambda rows: _changed(rows, {3, 4}, quantity=lambda each: -each),
-    "all but a cent zero": lambda rows: [
-        *_changed(rows, {3, 4}, amount=lambda _: Decimal(0))[1:],
-        *_changed(rows[:1], {0}, amount=lambda _: Decimal("0.01")),
-    ],
-    "every row twice": lambda rows: [*rows, *_of_days(rows, {3, 4})],
-    "one row many times": lambda rows: [
-        *_of_days(rows, {0, 1, 2, 4, 5, 6, 7, 8, 9}),
-        *_of_days(rows, {3})[:1] * len(_of_days(rows, {3})),
-    ],
-    "no rows": lambda rows: _of_days(rows, {0, 1, 2, 5, 6, 7, 8, 9}),
+    "rows of another account": _with("order_id", lambda each: f"foreign-{each}"),
+    "amounts times 100": _with("amount", lambda each: each * 100),
+    "signs flipped": _with("amount", lambda each: -each),
+    "amounts of zero": _with("amount", lambda _: Decimal(0)),
+    "another currency": _with("currency", lambda _: "JPY"),
+    "no currency": _with("currency", lambda _: None),
+    "no order": _with("order_id", lambda _: None),
+    "no name": _with("marketplace_name", lambda _: None),
+    "empty names": _with("marketplace_name", lambda _: ""),
+    "other quantities": _with("quantity", lambda each: -each),
+    "every row twice": lambda rows: rows * 2,
+    "one row many times": lambda rows: rows[:1] * len(rows),
+    "no rows": lambda _: [],
 }
 
 
-@pytest.mark.parametrize("count", [30, 60, 600])
+@pytest.mark.parametrize("count", [30, 600])
 @pytest.mark.parametrize("kind", ON_TWO_DAYS)
 def test_a_wrong_answer_about_two_settled_days_is_held_for_these_days(
     database: Database, kind: str, count: int
 ) -> None:
-    _load(database, _entries(count))
+    entries = _entries(count)
+    _load(database, entries)
     before = _stored(database)
-    answer = ON_TWO_DAYS[kind](_entries(count))
+    others = [row for row in entries if row[-1] not in TWO_DAYS]
+    answer = [*others, *ON_TWO_DAYS[kind]([row for row in entries if row not in others])]
 
     with pytest.raises(ImplausibleReadingError):
         _load(database, answer, Judge(SETTLED))
     held = _load(database, answer, Judge(SETTLED, is_second=True))
 
     assert held.verdict is CountVerdict.HELD
-    assert set(doubt_of(held).claim) <= {"2026-03-04", "2026-03-05"}
-    assert (_stored(database) - before).total() <= 1  # one entry of a cent lies on another day
+    assert set(doubt_of(held).claim) <= set(TWO_DAYS)
+    assert _stored(database) == before
 
 
 def test_accounts_are_compared_by_identity(database: Database) -> None:
@@ -420,14 +407,6 @@ def test_more_than_half_of_the_days_in_doubt_put_all_that_change_in_doubt(
 
     assert "".join(of_days) == held
     assert all(of_days[day] == findings.get(day, [Contradiction(RULES[0], "")]) for day in held)
-
-
-def _stored(database: Database) -> Counter[tuple[object, ...]]:
-    with database.begin() as connection:
-        rows = connection.execute(
-            text("SELECT local_day::text, order_id, amount, currency, marketplace_name FROM seller.transactions")
-        )
-        return Counter((day, order, amount.normalize(), currency) for day, order, amount, currency, _ in rows)
 
 
 def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Database) -> None:

@@ -380,7 +380,7 @@ def test_what_was_never_loaded_is_null_and_no_difference(shop: Shop, names: tupl
         assert ((expected_amount, found_amount) == _d(*found)) is is_loaded
 
 
-def test_payouts_are_not_compared_over_a_month_of_the_ledger_that_was_never_loaded(shop: Shop) -> None:
+def test_payouts_are_not_compared_over_a_month_that_was_never_loaded(shop: Shop) -> None:
     _mark_loaded(shop, "transactions", end=2)
     _mark_loaded(shop, "transactions", first=3)
     shop.post("2026-01-25", "Transfer", "-70.00")
