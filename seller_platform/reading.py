@@ -27,6 +27,7 @@ from seller_platform.contract.window import read_month
 from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, followed
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.monitoring.sampling import sample
 from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
@@ -95,8 +96,9 @@ def read(
 
     The columns and their types are always the same, also without rows. The account key comes first, then the row's
     local day. Timestamps are in UTC. In a DataFrame, text is `string`, integers are `Int64`, dates `datetime64[s]`,
-    `attrs["currencies"]` lists the currencies of its amounts, and `attrs["sample"]` says how many of all slices differ
-    from the upstream at most, as far as random comparisons show.
+    `attrs["currencies"]` lists the currencies of its amounts, `attrs["problems"]` says what is wrong with the slices
+    that were read, and `attrs["sample"]` how many of all slices differ from the upstream at most, as far as random
+    comparisons show.
 
     Amounts of several currencies cause a `MixedCurrenciesWarning`, which a DataFrame keeps as `attrs["warning"]`. The
     first column is then `currency`, that of the row's amounts.
@@ -151,8 +153,22 @@ def read(
             frame.insert(0, _CURRENCY, of_rows)
             frame.attrs["warning"] = warning
         frame.attrs["currencies"] = sorted(set(codes.values()))
+        frame.attrs["problems"] = _problems(database, relation, parts, window)
         frame.attrs["sample"] = str(sample(database, utc_now()))
         return frame
+
+
+def _problems(
+    database: Database, relation: Relation, parts: Sequence[Selection] | None, window: Window | None
+) -> list[str]:
+    """Return what is wrong with the slices of a table, or the partitions of a mart, that were read."""
+    found = slice_problems(
+        database,
+        [relation.table.removeprefix("seller.")],
+        accounts=None if parts is None else [part.account for part in parts],
+        months=None if window is None else [Window.month_of(each.start).start for each in window.months()],
+    )
+    return [f"{each.subject}: {each.sentence}" for each in found]
 
 
 def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import IDENTITY, RULES, TOTAL
+from seller_platform.warehouse.monitoring.problem_kinds import KINDS
 from seller_platform_tests.api_reference import http_api, python_api, table
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
@@ -53,6 +54,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
         "datasets": _datasets,
         "assets": _assets,
         "checks": _checks,
+        "kinds": _kinds,
         "rules": _rules,
         "automation": _automation,
         "errors": _errors,
@@ -64,7 +66,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
 
 def documents() -> list[Path]:
     """Return the files that have generated parts."""
-    return [README, ARCHITECTURE, *sorted(PAGES.glob("reference/*.md"))]
+    return [README, ARCHITECTURE, PAGES / "checks.md", *sorted(PAGES.glob("reference/*.md"))]
 
 
 def found_in(text: str, name: str) -> str | None:
@@ -79,6 +81,14 @@ def written(text: str) -> str:
         part = f"<!-- {name} -->\n{make()}\n<!-- /{name} -->"
         text = re.sub(rf"<!-- {name} -->\n.*?<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)  # type: ignore[misc]  # re's callback
     return text
+
+
+def _kinds() -> str:
+    """Return a row for each kind of problem."""
+    return table(
+        ("kind", "severity", "what is wrong", "what ends it"),
+        ((f"`{each.name}`", each.severity, each.doc, each.ends) for each in KINDS),
+    )
 
 
 def _tree() -> str:

@@ -17,7 +17,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.due import Derived, partition_states
-from seller_platform.warehouse.monitoring.problems import problems_of_months
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.readers.loaded import require_days, require_loaded
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 
@@ -135,8 +135,8 @@ class Asked:
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
         read_at, changing = require_days(database, self.datasets, self.accounts, self.window)
-        found = problems_of_months(database, [self.table, *self.inputs], self.keys, months)
-        problems = [f"{named}: {hidden(kind, message)}" for named, kind, message in found]
+        found = slice_problems(database, [self.table, *self.inputs], accounts=self.keys, months=months)
+        problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         if self.mart:
             require_loaded(database, relation_of(self.mart), [Selection(key, self.window) for key in self.keys])
             problems += self._old_builds(self.mart)

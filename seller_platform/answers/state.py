@@ -23,7 +23,7 @@ from seller_platform.answers.proof import (
     hidden,
     zones_of,
 )
-from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
@@ -158,7 +158,7 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
     """List what is wrong with the stored rows now, with the next step of each."""
     accounts = [each.key for each in asker.chosen_accounts(arguments.accounts)]
     now = asker.clock()
-    found = problems(asker.database, expected=REFRESHED, accounts=accounts, of=accounts)
+    found = problems(asker.database, accounts=accounts)
     rows = tuple(replace(each, message=hidden(each.kind, each.message)) for each in found)
     return ToolAnswer(
         rows=rows,

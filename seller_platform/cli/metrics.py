@@ -1,6 +1,7 @@
 """`seller-platform metrics`: metrics of loads, accounts and grants for Prometheus."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -18,6 +19,7 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.monitoring.sampling import sample
 
 _PAIR = "dataset account"
@@ -40,7 +42,7 @@ def metrics(*, host: str, port: int) -> None:
 
 
 class WarehouseCollector(Collector):
-    """Collects from receipts, accounts, grants and the requests of today."""
+    """Collects from receipts, problems, accounts, grants and the requests of today."""
 
     def __init__(self, installation: Installation) -> None:
         self._database = installation.database
@@ -52,11 +54,14 @@ class WarehouseCollector(Collector):
         yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
         facts = grant_facts(self._database)
         issued = [(each.connection, each.issued_at.timestamp()) for each in facts]
-        refused = [(each.connection, float(each.refused is not None)) for each in facts]
         doc = "When the token pair was issued (Unix)."
         yield _family(GaugeMetricFamily, "grant_issued_at_seconds", doc, "connection", issued)
-        doc = "1 where the upstream refused the grant for good."
-        yield _family(GaugeMetricFamily, "grant_refused", doc, "connection", refused)
+        wrong = Counter(
+            (each.dataset, each.account, each.kind, each.severity, str(each.acknowledged_by is not None).lower())
+            for each in slice_problems(self._database)
+        )
+        doc = "What is wrong, as in platform.problems."
+        yield _family(GaugeMetricFamily, "problems", doc, f"{_PAIR} kind severity acknowledged", wrong.items())
         yield from self._budgets()
         yield from self._sampled()
 
@@ -72,9 +77,6 @@ class WarehouseCollector(Collector):
             yield _family(CounterMetricFamily, name, doc, _PAIR, samples)
         read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
         yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
-        verdicts = [((*pair, verdict), count) for pair, each in measures for verdict, count in each.verdicts.items()]
-        doc = "Slices by the verdict of their last load."
-        yield _family(GaugeMetricFamily, "windows", doc, f"{_PAIR} verdict", verdicts)
 
     def _budgets(self) -> Iterator[Metric]:
         if self._per_day is None:

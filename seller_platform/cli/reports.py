@@ -13,14 +13,20 @@ import msgspec
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
-from seller_platform.cli.sync import SyncDocument, Synced, account_option, problem_of
+from seller_platform.cli.sync import SyncDocument, Synced, account_option
 from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
-from seller_platform.errors import ReportFailedError, RequestError, RetryableError, SellerPlatformError
+from seller_platform.errors import (
+    ReportFailedError,
+    RequestError,
+    RetryableError,
+    SellerPlatformError,
+    SlicesFailedError,
+)
 from seller_platform.files import replacing
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
@@ -255,9 +261,10 @@ def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
             report_loads(installation)
     if not ready:
         output.say("No report is ready. `seller-platform report list` shows the state of each.")
-    exit_code = max((error.exit_code for error in errors.values()), default=0)
-    synced = Synced(receipts, {name: str(error) for name, error in errors.items()}, exit_code)
-    print_loads(output, synced, problem_of(synced))
+    failures = {name: str(error) for name, error in errors.items()}
+    code = max((error.exit_code for error in errors.values()), default=0)
+    failure = SlicesFailedError(failures, code, any_loaded=bool(receipts)) if errors else None
+    print_loads(output, Synced(receipts, failures), failure)
 
 
 def _require_completed(job: ReportJob) -> None:

@@ -106,16 +106,16 @@ class SliceOptions:
 
 @dataclass(frozen=True)
 class Synced:
-    """The result of a sync: receipts, failures and the exit code.
+    """The result of a sync.
 
     Attributes:
+        failures: Why slices were not loaded, by their names.
         not_offered: Messages about endpoints that the upstream does not have.
         titles: The titles of the accounts, by key.
     """
 
     receipts: list[Receipt]
     failures: dict[str, str]
-    exit_code: int = 0
     not_offered: frozenset[str] = frozenset()
     titles: Mapping[str, str] = field(default_factory=dict)
 
@@ -141,7 +141,6 @@ class Synced:
         return Synced(
             [*self.receipts, *receipts],
             {**self.failures, **{name: str(error) for name, error in errors.items()}},
-            max([self.exit_code, *(error.exit_code for error in errors.values())]),
             self.not_offered | not_offered,
             titles,
         )
@@ -321,9 +320,7 @@ def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -
             receipts.append(receipt)
         except SellerPlatformError as error:
             failures[f"{ACCOUNTS.table} {each.name}"] = error
-    reasons = {name: str(error) for name, error in failures.items()}
-    exit_code = max((error.exit_code for error in failures.values()), default=0)
-    return Synced(receipts, reasons, exit_code, titles=account_titles(database))
+    return Synced(receipts, {name: str(error) for name, error in failures.items()}, titles=account_titles(database))
 
 
 def _require_stored(
@@ -441,20 +438,20 @@ def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSl
     )
 
 
-def problem_of(synced: Synced, found: Sequence[Problem] = (), fail_on: str = "error") -> SellerPlatformError | None:
-    """Return an error if slices failed or something else is wrong; else None.
+def problem_of(synced: Synced, found: Sequence[Problem], fail_on: str = "error") -> SellerPlatformError | None:
+    """Return an error with the exit code of `status` if anything is wrong; else None.
 
     Args:
-        found: The problems of the warehouse. A failure that is acknowledged is none.
+        found: The problems of the warehouse; why slices failed is among them.
         fail_on: Which of them let the command fail, as `failing` takes it.
     """
     remaining = failing(found, fail_on)
-    code, known = exit_code_of(remaining), {each.message for each in found if each.acknowledged_by is not None}
-    failures = {name: reason for name, reason in synced.failures.items() if reason not in known}
-    if failures and fail_on != "never":
-        return SlicesFailedError(failures, code or synced.exit_code, any_loaded=bool(synced.receipts))
     if not remaining:
         return None
+    code, known = exit_code_of(remaining), {each.message for each in found if each.acknowledged_by is not None}
+    failures = {name: reason for name, reason in synced.failures.items() if reason not in known}
+    if failures:
+        return SlicesFailedError(failures, code, any_loaded=bool(synced.receipts))
     sentences = [runnable(f"{each.dataset}: {each.message} {each.next_step or ''}".strip()) for each in remaining]
     more = f" And {count_of(len(sentences) - 3, 'other problem')}." if len(sentences) > 3 else ""
     error = CheckFailedError(f"{' '.join(sentences[:3])}{more}", step="`seller-platform status` lists all problems.")
@@ -466,8 +463,7 @@ def current_problems(installation: Installation) -> Sequence[Problem]:
     """Return the problems of the warehouse, and forget acknowledgements of those that have ended."""
     database = installation.database
     end_acknowledgements(database)
-    read = [each.key for each in accounts(database) if each.account.problem is None]
-    return problems(database, expected=REFRESHED, accounts=read)
+    return problems(database)
 
 
 def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:

@@ -64,8 +64,8 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     samples = _samples(answer.text)
     assert samples["seller_platform_loads_total", "us-1", "warehouse_stock"] == 2
     assert samples["seller_platform_requests_total", "us-1", "warehouse_stock"] == 6
-    assert samples["seller_platform_windows", "us-1", "warehouse_stock", "mismatch"] == 1
-    assert samples["seller_platform_windows", "us-1", "inventory", "held"] == 1
+    for dataset, kind in (("warehouse_stock", "mismatched"), ("inventory", "held")):
+        assert samples["seller_platform_problems", "us-1", "false", dataset, kind, "error"] == 1
     assert samples["seller_platform_read_at_seconds", "us-1", "warehouse_stock"] >= began.timestamp()
     assert ("seller_platform_read_at_seconds", "us-1", "inventory") not in samples
     assert samples["seller_platform_accounts", "listed"] == 1

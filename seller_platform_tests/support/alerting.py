@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from sqlalchemy import text
 
-from seller_platform.contract import Dataset
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receiver import Receiver
@@ -18,7 +17,6 @@ class Alerting:
     """A sensor, which keeps its cursor.
 
     Attributes:
-        expected: The datasets that should be read each day.
         passed: How far its clock is ahead.
     """
 
@@ -26,14 +24,13 @@ class Alerting:
     receiver: Receiver
     instance: dg.DagsterInstance
     sensor: str = ""
-    expected: tuple[Dataset, ...] = ()
     passed: timedelta = timedelta()
     cursor: str | None = None
 
     def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
         """Evaluate the sensor some time after the last tick, and return its skip message."""
         self.passed += later
-        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed, expected=self.expected)
+        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
         result = tick(definitions, self.sensor, self.instance, self.cursor)
         self.cursor = result.cursor
         return result.skip_message

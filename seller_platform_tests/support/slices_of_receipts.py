@@ -12,7 +12,7 @@ _FILL = sql.SQL("""
 WITH load AS MATERIALIZED (
     SELECT id, dataset, account, platform.month_of_slice(dataset, window_start) AS month, window_start, window_end,
            rows, verdict, changed, started_at, time_zone, currency, verdict = 'held' AS is_held,
-           platform.has_notes(notes, restatement) AS is_noted,
+           platform.noted_kinds(notes, restatement) <> '{{}}' AS is_noted,
            verdict <> 'held' AND notes -> 'reverts_load' IS NULL AS is_reading,
            window_end > CAST(started_at AT TIME ZONE coalesce(time_zone, 'UTC') AS date) AS has_today
     FROM platform.loads
@@ -63,7 +63,7 @@ SELECT slice.dataset, slice.account, slice.month, load_id, changed_load_id, verd
                                     AND load.window_end = slice.month + interval '1 month' THEN load.rows
             ELSE CASE slice.dataset {counts} ELSE 0 END END,
        read_at, current_at, days_read, slice.time_zone, slice.currency,
-       platform.open_mismatches(mismatches), platform.open_holds(holds), platform.open_notes(slice.notes)
+       platform.open_loads(mismatches), platform.open_loads(holds), platform.open_loads(slice.notes)
 FROM slice
 LEFT JOIN days USING (dataset, account, month)
 LEFT JOIN load ON load.id = slice.load_id

@@ -30,6 +30,7 @@ from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
+from seller_platform.warehouse.monitoring.problems import failing, problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import (
     CONNECTIONS,
@@ -95,6 +96,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
             )
             return
         yield from examined("secrets", lambda: examine_secrets(settings, database, box))
+        yield _examine_problems(database)
         for name in names:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
 
@@ -103,6 +105,17 @@ def examine_exports(database: Database, folder: str) -> Finding:
     """Return whether exported tables have the rows of the database."""
     outdated = other_rows(database, folder)
     return warn("exports", *outdated) if outdated else ok("exports", f"{folder} has the rows of the database")
+
+
+def _examine_problems(database: Database) -> Finding:
+    """Return whether anything is wrong with what is stored."""
+    found = failing(problems(database), "warning")
+    if not found:
+        return ok("problems", "nothing is wrong with what is stored")
+    kinds = ", ".join(dict.fromkeys(each.kind for each in found))
+    return warn(
+        "problems", f"{count_of(len(found), 'problem', 'is')} not resolved: {kinds}", "`seller-platform status`"
+    )
 
 
 def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:

@@ -123,7 +123,6 @@ def _load(installation: Installation, since: date, output: Output) -> Synced:
     return Synced(
         [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)],
         {name: problem for end in ends for name, problem in end.failures.items()},
-        max(end.exit_code for end in ends),
         frozenset(message for end in ends for message in end.not_offered),
         account_titles(database),
     )

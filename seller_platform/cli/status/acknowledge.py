@@ -9,7 +9,6 @@ from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, MonthText, Output, json_option
 from seller_platform.cli.terminal.months import Month
 from seller_platform.counts import count_of
-from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.monitoring.problems import acknowledge as acknowledge_problems
 
 
@@ -61,11 +60,11 @@ def acknowledge(
     nor ends a command with an exit code. That ends with the problem, at the day, or when it gets worse: more rows, more
     money, or another sentence. Acknowledge it again to change the day.
     """
+    day = date(until.year, until.month, until.day) if until else None
     with open_stored_installation() as installation:
-        database = installation.database
-        key = accounts_named(database, [account])[0].key if account and dataset != "accounts" else account
-        day = date(until.year, until.month, until.day) if until else None
-        known = acknowledge_problems(database, kind, dataset=dataset, account=key, month=month, until=day, note=note)
+        known = acknowledge_problems(
+            installation.database, kind, dataset=dataset, account=account, month=month, until=day, note=note
+        )
     slices = [
         AcknowledgedSlice(dataset=of, account=key, month=f"{of_month:%Y-%m}" if of_month else None)
         for of, key, of_month in known

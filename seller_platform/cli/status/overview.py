@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
 from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
@@ -52,14 +51,13 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
     listed = accounts(database)
-    read = [account.key for account in listed if account.account.problem is None]
     return Overview(
         now,
         since,
         listed,
         account_titles(database),
         slice_states(database, since=since, now=now, listed=listed),
-        problems(database, expected=REFRESHED, accounts=read),
+        problems(database),
         activity_since(database, now - _RECENT),
         grant_facts(database),
         requests_per_day,

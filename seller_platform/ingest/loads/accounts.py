@@ -20,7 +20,6 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, KnownCo
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
-from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 
 _LOG = logging.getLogger(__name__)
@@ -99,8 +98,6 @@ def _discover(
             if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
                 notes["unusable_accounts"] = unusable
             by_key = [(each.key, each) for each in listed]
-            if moved := {each.account: f"{each}; {each.command}" for each in zone_changes(database, by_key)}:
-                notes["moved_accounts"] = moved
             facts = replace(facts, requests=facts.requests + 1, notes=notes)
             judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs, other_identities=others)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))

@@ -354,14 +354,10 @@ def _first_turn(
 
 
 def postpone(database: Database, division: Division) -> None:
-    """Store the whole months that are left for later, so that they are due from then on. Other slices are anyway."""
-    for each, error in division.later.items():
-        if each.whole and each.month is not None:
-            keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)
+    """Store the whole months that are left for later, so that they are due from then on; other slices are anyway.
 
-
-def keep_too_large(database: Database, division: Division) -> None:
-    """Store the slices that no day suffices for, so that `status` names them."""
+    Slices that no day suffices for are stored, too: they are problems.
+    """
     for each, error in division.later.items():
-        if isinstance(error, BudgetTooSmallError):
+        if (each.whole and each.month is not None) or isinstance(error, BudgetTooSmallError):
             keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)

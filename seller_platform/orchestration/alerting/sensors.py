@@ -24,7 +24,6 @@ import msgspec
 
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.commands import runnable
-from seller_platform.contract import DATASETS, REFRESHED, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
@@ -43,7 +42,7 @@ from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.assets.reporting import keys_read
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
+from seller_platform.warehouse.connections.accounts import accounts_by_key
 from seller_platform.warehouse.marts.due import waited_for
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
@@ -71,7 +70,6 @@ class Tick:
     settings: Settings
     now: datetime
     placement: Placement
-    expected: Sequence[Dataset]
     opened: ExitStack = field(default_factory=ExitStack)
 
     def has_settled(self, moment: datetime) -> bool:
@@ -88,14 +86,8 @@ _StillOpen: TypeAlias = Callable[[Tick, Mapping[str, Cause], Collection[str]], S
 """Returns the keys of the causes that are open, by all causes and the keys of those of the failures."""
 
 
-def alert_definitions(
-    *, clock: Clock = utc_now, placement: Placement = WHOLE, expected: Sequence[Dataset] = REFRESHED
-) -> dg.Definitions:
-    """Return the sensors that report failures and security events.
-
-    Args:
-        expected: The datasets that schedules read; slices of others are neither missing nor late.
-    """
+def alert_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
+    """Return the sensors that report failures and security events."""
 
     def sensor(
         name: str,
@@ -118,7 +110,7 @@ def alert_definitions(
             default_status=dg.DefaultSensorStatus.RUNNING,
         )
         def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-            tick = Tick(context.instance, read_settings(), clock(), placement, expected)
+            tick = Tick(context.instance, read_settings(), clock(), placement)
             last, messages, problem = newest(tick.instance), list[tuple[int, str]](), ""
             stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=last)
             stored.read_to = min(stored.read_to, last)  # the numbers of deleted events may come again
@@ -173,11 +165,8 @@ def _messages(
 
 def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
     database, placement = tick.database, tick.placement
-    read = [each.key for each in placement.chosen(accounts(database)) if each.account.problem is None]
-    of = None
-    if not placement.is_whole:
-        of = {key for keys in keys_read(database, placement, DATASETS).values() for key in keys or ()}
-    rows = to_report(problems(database, expected=tick.expected, accounts=read, of=of), tick.now)
+    keys = keys_read(database, placement, [ACCOUNTS])[ACCOUNTS.name]
+    rows = to_report(problems(database, accounts=keys), tick.now)
     end_acknowledgements(database)
     return [_failure_of(row, placement) for row in rows]
 

@@ -26,14 +26,16 @@ from seller_platform.errors import (
     followed,
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
+from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.monitoring.doubtful_slices import DoubtfulSlice, checked_slices
 from seller_platform.warehouse.monitoring.mart_checks import checked_partitions
+from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
+from seller_platform.warehouse.monitoring.stored_slices import stored_slices
 from seller_platform.warehouse.postgres.database import Database
 
 _LINES_SHOWN = 100
-_COLUMNS = ("account", "title", "month", "stored", "announced", "since", "reason", "next step")
+_COLUMNS = ("account", "title", "month", "rows", "amount", "since", "reason", "next step")
 _TABLE = dg.TableSchema([dg.TableColumn(name) for name in _COLUMNS])
 
 
@@ -42,7 +44,9 @@ class Breach:
     """A slice or a partition that breaks a rule, and why.
 
     Attributes:
-        step: What to do about it in the UI.
+        step: What to do about it.
+        rows: How many rows are concerned, where that is known.
+        amount: The money at stake with its currency.
     """
 
     account: str
@@ -52,16 +56,31 @@ class Breach:
     reason: str
     step: str
     is_warning: bool = False
-    stored: int | None = None
-    announced: int | None = None
+    rows: int | None = None
+    amount: str = ""
+
+    @classmethod
+    def of(cls, problem: SliceProblem, titles: Mapping[str, str]) -> "Breach":
+        """Return what breaks a rule because of a problem. What a person knows is a warning."""
+        return cls(
+            problem.account,
+            titles.get(problem.account, ""),
+            problem.month,
+            problem.since,
+            problem.message,
+            problem.next_step or "Follow the reason, then materialize the partition.",
+            problem.severity != "error" or problem.acknowledged_by is not None,
+            problem.rows,
+            "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
+        )
 
     @property
     def line(self) -> dg.TableRecord:
         """Its line in the table of a failed check."""
         month = f"{self.month:%Y-%m}" if self.month else ""
         since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
-        counts = ("" if count is None else str(count) for count in (self.stored, self.announced))
-        cells = (self.account, self.title, month, *counts, since, self.reason, runnable(self.step))
+        rows = "" if self.rows is None else str(self.rows)
+        cells = (self.account, self.title, month, rows, self.amount, since, self.reason, runnable(self.step))
         return dg.TableRecord(dict(zip(_COLUMNS, cells, strict=True)))
 
 
@@ -81,9 +100,9 @@ class SliceRule:
     applies_to: Callable[[Dataset], bool] = lambda _: True
     errors: Sequence[type[SellerPlatformError] | str] = ()
 
-    def is_broken_by(self, doubt: DoubtfulSlice) -> bool:
+    def is_broken_by(self, problem: SliceProblem) -> bool:
         """Return whether what is wrong with a slice breaks the rule."""
-        return doubt.kind in self.kinds or doubt.error in {name for each in self.errors for name in _names_of(each)}
+        return problem.kind in self.kinds or problem.error in {name for each in self.errors for name in _names_of(each)}
 
 
 def _names_of(error: type[SellerPlatformError] | str) -> Iterator[str]:
@@ -233,28 +252,15 @@ def judgements(
 
 
 def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[dg.AssetCheckResult]:
-    slices = checked_slices(database, dataset, keys)
+    titles, (count, rows) = account_titles(database), stored_slices(database, dataset, keys)
+    found = slice_problems(database, [dataset.name], accounts=keys)
     noun = "list" if dataset.slicing is Slicing.CONNECTION else "slice"
     for rule in checks_of(dataset):
-        first = {(each.account, each.month): each for each in reversed(slices.doubts) if rule.is_broken_by(each)}
-        broken = [
-            Breach(
-                each.account,
-                each.title,
-                each.month,
-                each.since,
-                each.message,
-                each.next_step,
-                each.severity != "error",
-                each.stored,
-                each.announced,
-            )
-            for each in reversed(first.values())
-        ]
-        numbers = {"slices": slices.count, "rows": slices.rows, "failed_slices": len(broken)}
+        first = {(each.account, each.month): each for each in reversed(found) if rule.is_broken_by(each)}
+        broken = [Breach.of(each, titles) for each in reversed(first.values())]
+        numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
         # A list that was never read may lack a grant.
-        checked = count_of(max(slices.count, len(broken)), noun)
-        yield judgement_of(rule.name, rule.doc, checked, broken, numbers)
+        yield judgement_of(rule.name, rule.doc, count_of(max(count, len(broken)), noun), broken, numbers)
 
 
 def judgement_of(

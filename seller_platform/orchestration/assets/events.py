@@ -27,13 +27,13 @@ from seller_platform.orchestration.partitions import backfill_policy_of, partiti
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.schema.tables import table_for
+from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
-_DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
+_DAILY = (timedelta(hours=READ_WITHIN_HOURS), timedelta(hours=READ_WITHIN_HOURS + 24))
 # Discovery asks every connection each hour; without it for half a day no new accounts are added.
 _DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 

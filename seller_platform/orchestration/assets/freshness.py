@@ -5,13 +5,12 @@ belong to an asset of their own, because they are evaluated as time passes, and 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TypeAlias
 
 import dagster as dg
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.counts import count_of
 from seller_platform.orchestration.assets.checks import Breach, judgement_of
@@ -19,13 +18,16 @@ from seller_platform.orchestration.assets.reporting import executed, report_judg
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
+from seller_platform.warehouse.loads.receipts import offered_pairs
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS, UNREAD_SLICES
 
 FRESHNESS = dg.AssetKey(["platform", "freshness"])
 SENSOR = "freshness_of_accounts"
 
 _SECONDS_BETWEEN_TICKS = 300
+_KINDS = {kind.name for kind in UNREAD_SLICES.kinds}
 
 
 def freshness_definitions(
@@ -33,7 +35,6 @@ def freshness_definitions(
     *,
     datasets: Sequence[Dataset] = REFRESHED,
     schedules: bool = True,
-    clock: Clock = utc_now,
 ) -> dg.Definitions:
     """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`.
 
@@ -53,7 +54,7 @@ def freshness_definitions(
     def freshness(
         context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.AssetCheckResult]:
-        results = _results(warehouse.database, datasets, clock(), placement)
+        results = _results(warehouse.database, datasets, placement)
         yield from executed(context, key, (judgement for judgement, _ in results.values()))
 
     @dg.sensor(
@@ -65,10 +66,9 @@ def freshness_definitions(
         default_status=dg.DefaultSensorStatus.RUNNING if schedules else dg.DefaultSensorStatus.STOPPED,
     )
     def freshness_of_accounts(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
-        now = clock()
-        results = _results(warehouse.database, datasets, now, placement)
+        results = _results(warehouse.database, datasets, placement)
         late = {name: accounts_late for name, (_, accounts_late) in results.items()}
-        cursor = sha256(repr((f"{now:%Y-%m-%d %H}", sorted(late.items()))).encode()).hexdigest()
+        cursor = sha256(repr((f"{utc_now():%Y-%m-%d %H}", sorted(late.items()))).encode()).hexdigest()
         if cursor != context.cursor:
             report_judgements(context.instance, key, [judgement for judgement, _ in results.values()])
         number = count_of(sum(map(len, late.values())), "dataset", "is")
@@ -83,46 +83,33 @@ def check_name_of(dataset: Dataset) -> str:
 
 
 def _doc(dataset: Dataset) -> str:
-    hours = count_of(READ_WITHIN // timedelta(hours=1), "hour")
-    return f"{dataset.table} of every account was read within {hours}."
+    return f"{dataset.table} of every account was read within {READ_WITHIN_HOURS} hours, with each day of its history."
 
 
 _Results: TypeAlias = Mapping[str, tuple[dg.AssetCheckResult, Sequence[str]]]
 
 
-def _results(database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement) -> _Results:
+def _results(database: Database, datasets: Sequence[Dataset], placement: Placement) -> _Results:
     """Return the result of each check, with the keys of the accounts that are late."""
-    listed = placement.chosen(accounts(database))
-    titles = {each.key: each.account.title for each in listed}
-    readings: dict[str, list[LastReading]] = {dataset.name: [] for dataset in datasets}
-    for reading in last_readings(database, datasets, listed, now=now):
-        readings[reading.dataset].append(reading)
+    titles = {each.key: each.account.title for each in placement.chosen(accounts(database))}
+    offered = [pair for pair in offered_pairs(database, datasets) if pair[1] in titles]
+    found = slice_problems(database, [dataset.name for dataset in datasets], accounts=titles)
     results = {}
     for dataset in datasets:
-        of_dataset = readings[dataset.name]
-        oldest = max((each.age_hours(now) for each in of_dataset), default=0.0)
-        late = [each for each in of_dataset if each.age_hours(now) * timedelta(hours=1) > READ_WITHIN]
-        broken = [_breach_of(each, titles[each.account], now) for each in late]
-        numbers = {"accounts": len(of_dataset), "late_accounts": len(late), "oldest_hours": round(oldest, 1)}
-        name, checked = check_name_of(dataset), count_of(len(of_dataset), "account")
-        judgement = judgement_of(name, _doc(dataset), checked, broken, numbers)
-        results[name] = judgement, [each.account for each in late]
+        # The first of an account is that of its newest month.
+        late = {
+            each.account: Breach.of(each, titles)
+            for each in reversed(found)
+            if each.dataset == dataset.name and each.kind in _KINDS and each.severity != "note"
+        }
+        count = sum(name == dataset.name for name, _ in offered)
+        name, numbers = check_name_of(dataset), {"accounts": count, "late_accounts": len(late)}
+        checked = count_of(count, "account")
+        results[name] = judgement_of(name, _doc(dataset), checked, [*late.values()], numbers), sorted(late)
     return results
 
 
 def report_freshness(instance: dg.DagsterInstance, database: Database, datasets: Sequence[Dataset]) -> None:
     """Report the checks as the sensor does, before its first tick."""
-    results = _results(database, datasets, utc_now(), WHOLE)
+    results = _results(database, datasets, WHOLE)
     report_judgements(instance, FRESHNESS, [judgement for judgement, _ in results.values()])
-
-
-def _breach_of(reading: LastReading, title: str, now: datetime) -> Breach:
-    since, hours = reading.read_at or reading.first_seen_at, count_of(round(reading.age_hours(now)), "hour")
-    reason = f"it was last read at {since:%Y-%m-%d %H:%M} UTC, {hours} ago; the schedule reads it every day"
-    if reading.read_at is None:
-        reason = f"it was never read since the account was discovered, {hours} ago; the schedule reads it every day"
-    step = (
-        "Open the newest run of the account for the reason, and check that the schedules and the daemon run; then "
-        f"launch the job refresh_now with the account {reading.account} and the dataset {reading.dataset}."
-    )
-    return Breach(reading.account, title, None, since, reason, step)

@@ -35,9 +35,9 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.monitoring.doubtful_slices import changed_datasets
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
+from seller_platform.warehouse.monitoring.stored_slices import changed_datasets
 from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "checks_of_slices"
@@ -153,13 +153,13 @@ def keys_read(
 ) -> Mapping[str, Collection[str] | None]:
     """Return the accounts that a component reads, retired ones included, by name of dataset or mart; None for all.
 
-    Of the list of accounts they are its connections.
+    Of the list of accounts they are its connections, too.
     """
     if placement.is_whole or not sources:
         return dict.fromkeys(source.name for source in sources)
     names = {each.name for each in placement.chosen(connections(database))}
     keys = {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
-    return {source.name: names if source == ACCOUNTS else keys for source in sources}
+    return {source.name: names | keys if source == ACCOUNTS else keys for source in sources}
 
 
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]) -> None:

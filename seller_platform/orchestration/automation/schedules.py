@@ -17,7 +17,7 @@ import dagster as dg
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.loads.planner import REFRESH_HOUR, DueSlice, Planner, keep_too_large
+from seller_platform.ingest.loads.planner import REFRESH_HOUR, DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -91,7 +91,7 @@ def schedule_definitions(
                 if slices is None
                 else planner.beside_refresh(lambda each: slices(each, read), datasets)
             )
-            keep_too_large(warehouse.database, division)
+            postpone(warehouse.database, division)
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)
             planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]

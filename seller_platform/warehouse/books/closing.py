@@ -31,11 +31,9 @@ from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
 
-# A postponed slice is stored as it was last read.
 _PROBLEM = """
 SELECT concat_ws(' ', message, next_step) FROM platform.problems
-WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s AND severity <> 'warning'
-  AND kind <> 'postponed'
+WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s AND blocks
 ORDER BY kind LIMIT 1
 """
 _READ_AFTER_DAYS = """

@@ -4,6 +4,7 @@
 - `account_names`: the account of a key, a title, or a seller and marketplace
 - `accounts`: the accounts of every connection
 - `grants`: token pairs, encrypted
+- `problems`: what may be wrong with grants and accounts
 - `sent_requests`: the requests of each day
 - `secrets`: the key that encrypts secrets
 """

@@ -276,8 +276,11 @@ _DUE = text(f"""
                    range_agg(daterange(window_start, window_end)) FILTER (
                        WHERE started_at >= CASE WHEN window_end - window_start > 2 THEN begins_at ELSE soon_over END
                          AND started_at < latest) AS again
-            FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = ANY (held_load_ids)
-            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account AND held_load_ids <> '{{}}'
+            FROM platform.slices AS slice
+            JOIN platform.loads AS load ON load.id = ANY (held_load_ids || mismatched_load_ids)
+            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account
+              AND (held_load_ids <> '{{}}' OR mismatched_load_ids <> '{{}}')
+              AND (load.verdict = 'held' OR NOT platform.is_confirmed(load.id))
         ) AS held ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3
@@ -297,8 +300,9 @@ def days_due(
 
     Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
     account's today began, or if it was read under another time zone or currency than the account's present one. Of a
-    snapshot only today can be due. One statement serves all accounts. A reading of one or two days in the first hour of
-    today does not count for the days before, because it was made for the last orders of yesterday.
+    snapshot only today can be due. Days that are held are due each day, and so are those that do not add up to their
+    total, until three days confirm it. One statement serves all accounts. A reading of one or two days in the first
+    hour of today does not count for the days before, because it was made for the last orders of yesterday.
 
     Args:
         since: The first day of interest of dated datasets.

@@ -2,7 +2,7 @@
 
 - `declaration`: what a mart is
 - `registry`: every mart
-- `tables`: the tables, and receipts of builds
+- `tables`: the tables, receipts of builds, and what may be wrong with partitions
 - `builds`: replaces a partition of a mart
 - `due`: partitions that can be built, and have changed
 - `columns`: columns of several marts

@@ -35,7 +35,7 @@ EVERY_ACCOUNT = ""
 """The account of a partition that is of all accounts."""
 
 # A dated slice is read by its own month, and by months before and after it. Others are read by every month, marts of
-# whole accounts read the sales of 90 days. The rows of a postponed slice are right, if it has any.
+# whole accounts read the sales of 90 days.
 _STATES = sql.SQL("""
 WITH part AS (
     SELECT account, month FROM unnest(%(accounts)s::text[]) AS account, unnest(%(months)s::date[]) AS month
@@ -55,16 +55,10 @@ changed AS (
     WHERE folder = '' AND name = ANY (%(input)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
 ),
 doubted AS (
-    SELECT dataset AS name, account, month,
-           array_position(ARRAY['held', 'mismatched', 'failed', 'altered', 'postponed'], kind) AS place,
+    SELECT dataset AS name, account, month, kind,
            jsonb_build_array(dataset, month, kind, concat_ws(' ', message, next_step)) AS problem
-    FROM (
-        SELECT dataset, account, month, kind, message, next_step
-        FROM platform.troubled_slices WHERE kind <> 'postponed' OR NOT was_loaded
-        UNION ALL
-        SELECT dataset, account, month, kind, message, next_step FROM platform.noted_slices WHERE kind = 'altered'
-    ) AS doubt
-    WHERE %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
+    FROM platform.problems
+    WHERE blocks AND %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
       AND (%(of_months)s OR month IS NULL OR month >= date_trunc('month', %(now)s) - interval '3 months')
 ),
 reach AS (SELECT name, is_monthly, shift FROM input, generate_series(-months_after, months_before) AS shift),
@@ -82,7 +76,7 @@ blocked AS (
     CROSS JOIN LATERAL (
         SELECT CASE WHEN is_monthly THEN CAST(doubted.month + make_interval(months => shift) AS date) END AS month
     ) AS read_by
-    ORDER BY account, read_by.month, place, doubted.month
+    ORDER BY account, read_by.month, kind DESC, doubted.month
 ),
 state AS (
     SELECT part.account, part.month, derived.error, derived.tried_at, derived.run_id,

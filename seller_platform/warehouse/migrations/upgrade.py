@@ -23,6 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.errors import WarehouseError
+from seller_platform.warehouse.monitoring.problem_kinds import SOURCES
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import (
     FEW_PARTITIONS,
@@ -38,6 +39,7 @@ from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.problems import create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.slices import keep_slices
+from seller_platform.warehouse.schema.unread_slices import create_unread_slices
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent
@@ -55,7 +57,8 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < 
 _FOLLOWING = (
     keep_slices,
     create_functions,
-    create_problems,
+    create_unread_slices,
+    partial(create_problems, sources=SOURCES),
     create_latest_views,
     comment_on_schemas,
     drop_former_functions,

@@ -1,6 +1,5 @@
-"""Measures for monitoring, read from slices and receipts, however many rows there are."""
+"""Measures for monitoring, read from receipts, however many rows there are."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,13 +11,12 @@ from seller_platform.warehouse.schema.tables import ACCOUNTS
 
 @dataclass(frozen=True)
 class LoadMeasures:
-    """What slices and receipts say of a dataset and an account.
+    """What receipts say of a dataset and an account.
 
     Attributes:
         loads: Receipts.
         seconds: Time spent in all loads.
         read_at: When the last published load ended; None if there is none.
-        verdicts: How many slices have which verdict now; `held` counts the readings that are held.
     """
 
     dataset: str
@@ -28,7 +26,6 @@ class LoadMeasures:
     body_bytes: int
     seconds: float
     read_at: datetime | None
-    verdicts: dict[str, int]
 
 
 _SUMS = text("""
@@ -39,27 +36,11 @@ _SUMS = text("""
     GROUP BY 1, 2
     ORDER BY 1, 2
 """)
-_SLICES = text("""
-    SELECT dataset, account, CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END, count(*)
-    FROM platform.slices WHERE load_id IS NOT NULL
-    GROUP BY 1, 2, 3
-    UNION ALL
-    SELECT dataset, account, 'held', sum(cardinality(held_load_ids))
-    FROM platform.slices WHERE held_load_ids <> '{}'
-    GROUP BY 1, 2
-""")
 
 
 def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     """Return the measures of every dataset and account that was ever loaded."""
-    verdicts: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    with database.begin() as connection:
-        for dataset, account, verdict, count in connection.execute(_SLICES):
-            verdicts[dataset, account][verdict] = int(count)
-        return tuple(
-            LoadMeasures(**row, verdicts=verdicts[row["dataset"], row["account"]])
-            for row in connection.execute(_SUMS).mappings()
-        )
+    return tuple(LoadMeasures(**row) for row in database.execute(_SUMS).mappings())
 
 
 def account_counts(database: Database) -> dict[str, int]:

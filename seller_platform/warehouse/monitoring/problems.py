@@ -8,7 +8,8 @@ from decimal import Decimal
 from sqlalchemy import text
 
 from seller_platform import errors
-from seller_platform.contract import Dataset
+from seller_platform.commands import runnable
+from seller_platform.warehouse.connections.accounts import account_named, connections
 from seller_platform.warehouse.postgres.database import Database
 
 _ACCOUNTS_FAIL_FOR = timedelta(minutes=15)
@@ -55,42 +56,95 @@ class Problem:
     acknowledged_by: str | None
 
 
-_PROBLEMS = text("""
+@dataclass(frozen=True)
+class SliceProblem:
+    """What is wrong with a slice, or a partition of a mart: a row of `platform.problems`.
+
+    Attributes:
+        account: The key of the account; of the list of accounts also the connection.
+        month: Its first day; None of a list without days.
+        error: The class of the error of a failed slice.
+        acknowledged_by: The login that acknowledged it; None unless it is acknowledged.
+    """
+
+    kind: str
+    severity: str
+    dataset: str
+    account: str
+    month: date | None
+    error: str | None
+    since: datetime | None
+    rows: int | None
+    amount: Decimal | None
+    currency: str | None
+    message: str
+    next_step: str | None
+    acknowledged_by: str | None
+
+    @property
+    def subject(self) -> str:
+        """What has the problem, such as `orders of us-1, 2026-03`."""
+        return f"{self.dataset} of {self.account}{f', {self.month:%Y-%m}' if self.month else ''}"
+
+    @property
+    def sentence(self) -> str:
+        """What happened, and the next step."""
+        return runnable(f"{self.message} {self.next_step or ''}".strip())
+
+
+_CHOSEN = """
+    FROM platform.problems
+    WHERE (CAST(:datasets AS text[]) IS NULL OR dataset = ANY (CAST(:datasets AS text[])))
+      AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
+      AND (CAST(:months AS date[]) IS NULL OR month IS NULL OR month = ANY (CAST(:months AS date[])))
+"""
+_SEVERITY = "array_position(ARRAY['error', 'warning', 'note'], severity)"
+_OF_SLICES = f"""
+    SELECT kind, severity, dataset, account, month, error, since, rows, amount, currency, message, next_step,
+           acknowledged_by {_CHOSEN} {{}}
+    ORDER BY {_SEVERITY}, month DESC, dataset, account, load_id DESC
+"""
+_ALL_OF_SLICES, _BLOCKING = text(_OF_SLICES.format("")), text(_OF_SLICES.format("AND blocks"))
+_PROBLEMS = text(f"""
     SELECT kind, severity, dataset, message, min(next_step), min(exit_code), count(DISTINCT (account, month)),
            count(DISTINCT account), (array_agg(account ORDER BY account, month))[1:3],
            (array_agg(month ORDER BY account, month))[1:3],
            min(month), max(month), min(since), max(run_id), CAST(sum(rows) AS bigint), sum(amount), currency,
-           min(acknowledged_until), acknowledged_by
-    FROM platform.problems
-    WHERE (CAST(:of AS text[]) IS NULL OR account = ANY (CAST(:of AS text[])))
-      AND (kind NOT IN ('missing', 'incomplete', 'late') OR dataset = ANY (:expected) AND account = ANY (:accounts))
+           min(acknowledged_until), acknowledged_by {_CHOSEN}
     GROUP BY kind, severity, dataset, message, currency, acknowledged_by
-    ORDER BY acknowledged_by IS NOT NULL, array_position(ARRAY['error', 'warning', 'note'], severity),
-             abs(sum(amount)) DESC NULLS LAST, min(since), dataset, message
-""")
+    ORDER BY acknowledged_by IS NOT NULL, {_SEVERITY}, abs(sum(amount)) DESC NULLS LAST, min(since), dataset, message
+""")  # constants
 
 
-def problems(
-    database: Database,
-    *,
-    expected: Collection[Dataset],
-    accounts: Collection[str],
-    of: Collection[str] | None = None,
-) -> tuple[Problem, ...]:
+def problems(database: Database, *, accounts: Collection[str] | None = None) -> tuple[Problem, ...]:
     """Return what is wrong, errors first, those with the most money before others.
 
     Args:
-        expected: The datasets that are read regularly. Unread slices of others are left out.
-        accounts: The keys of the accounts that are read regularly.
-        of: The keys of the accounts, and the names of the connections, whose problems are returned; None for all.
+        accounts: The keys of accounts, and the names of connections; None for all.
     """
-    bound = {
-        "expected": [dataset.name for dataset in expected],
-        "accounts": list(accounts),
-        "of": None if of is None else list(of),
-    }
-    with database.begin() as connection:
-        return tuple(Problem(*row) for row in connection.execute(_PROBLEMS, bound))
+    bound = {"datasets": None, "accounts": None if accounts is None else list(accounts), "months": None}
+    return tuple(Problem(*row) for row in database.execute(_PROBLEMS, bound))
+
+
+def slice_problems(
+    database: Database,
+    datasets: Collection[str] | None = None,
+    *,
+    accounts: Collection[str] | None = None,
+    months: Collection[date] | None = None,
+    blocking: bool = False,
+) -> tuple[SliceProblem, ...]:
+    """Return what is wrong with each slice, errors and newest months first.
+
+    Args:
+        datasets: The names of datasets, and of marts with their schema; None for all.
+        accounts: The keys of accounts, and the names of connections; None for all.
+        months: The first days of months; slices without days count always. None for all.
+        blocking: Return only what stops marts: the stored rows may not be those of the upstream.
+    """
+    chosen = {"datasets": datasets, "accounts": accounts, "months": months}
+    bound = {name: None if values is None else list(values) for name, values in chosen.items()}
+    return tuple(SliceProblem(*row) for row in database.execute(_BLOCKING if blocking else _ALL_OF_SLICES, bound))
 
 
 def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, ...]:
@@ -131,7 +185,7 @@ _ACKNOWLEDGE = text("""
            CAST(:note AS text)
     FROM platform.problems
     WHERE kind = :kind AND (CAST(:dataset AS text) IS NULL OR dataset = :dataset)
-      AND (CAST(:account AS text) IS NULL OR account = :account)
+      AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
       AND (CAST(:month AS date) IS NULL OR month = :month)
     GROUP BY kind, dataset, account, month, message
     ON CONFLICT (kind, dataset, account, month, md5(message)) DO UPDATE
@@ -147,6 +201,7 @@ def acknowledge(
     *,
     dataset: str | None = None,
     account: str | None = None,
+    accounts: Collection[str] | None = None,
     month: date | None = None,
     until: date | None = None,
     note: str | None = None,
@@ -154,13 +209,21 @@ def acknowledge(
     """Note that a person knows the problems of a kind, and return their datasets, accounts and months.
 
     Args:
+        account: The key or the title of an account, or the name of a connection; None for all.
+        accounts: The keys of accounts and names of connections whose problems may be acknowledged; None for all.
         month: Its first day.
         until: The last day; without it, until the problem ends or gets worse.
 
     Raises:
-        RequestError: There is no such problem.
+        RequestError: There is no such problem, or several accounts have the title.
+        UnknownAccountError: No account has that key or title.
     """
-    bound = {"kind": kind, "dataset": dataset, "account": account, "month": month, "until": until, "note": note}
+    if account is not None:
+        is_connection = any(each.name == account for each in connections(database))
+        key = account if is_connection else account_named(database, account).key
+        accounts = [key] if accounts is None or key in accounts else []
+    chosen = None if accounts is None else list(accounts)
+    bound = {"kind": kind, "dataset": dataset, "accounts": chosen, "month": month, "until": until, "note": note}
     with database.begin() as connection:
         known = connection.execute(_ACKNOWLEDGE, bound).tuples().all()
         kinds = connection.execute(text("SELECT DISTINCT kind FROM platform.problems ORDER BY 1")).scalars().all()
@@ -185,26 +248,3 @@ _END = text("""
           AND problem.account = known.account AND problem.month IS NOT DISTINCT FROM known.month
           AND problem.message = known.message)
 """)
-
-
-# What lacks days is not among them: it shows in what is stored.
-_OF_MONTHS = text("""
-    SELECT DISTINCT dataset || ' of ' || account || coalesce(to_char(month, ', YYYY-MM'), '') AS named, kind, message
-    FROM platform.problems
-    WHERE dataset = ANY (:tables) AND account = ANY (:accounts) AND kind NOT IN ('missing', 'incomplete', 'late')
-      AND (month IS NULL OR month = ANY (:months))
-    ORDER BY 1, 2, 3
-""")
-
-
-def problems_of_months(
-    database: Database, tables: Sequence[str], accounts: Sequence[str], months: Sequence[date]
-) -> Sequence[tuple[str, str, str]]:
-    """Return what is wrong with the rows that are stored: the name of each slice, the kind and the message.
-
-    Args:
-        tables: The names of datasets, and of marts with their schema.
-        months: The first days of months; slices without days count always.
-    """
-    bound = {"tables": tables, "accounts": accounts, "months": months}
-    return database.execute(_OF_MONTHS, bound).tuples().all()

@@ -8,6 +8,8 @@
 - `latest_views`: the views of the newest snapshots
 - `comments`: what each schema holds
 - `problems`: the view of what is wrong now
+- `slice_problems`: what may be wrong with slices that were read
+- `unread_slices`: what should have been read
 - `readers`: roles that may only read
 - `slices`: keeps the row of each slice
 - `service_tables`: the tables of the service

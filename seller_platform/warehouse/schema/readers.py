@@ -35,7 +35,6 @@ READABLE_OF_PLATFORM = (
     "history_start",
     "loads",
     "mart_builds",
-    "noted_slices",
     "offered_slices",
     "problems",
     "published_loads",
@@ -45,7 +44,6 @@ READABLE_OF_PLATFORM = (
     "sampled_slices",
     "settledness",
     "slices",
-    "troubled_slices",
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
 

@@ -12,46 +12,68 @@ from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import comment_on_view
 from seller_platform.warehouse.schema.tables import LOADS
 
-# A hold ends when later loads, published or held, have all its days together; of a whole list with any later load.
-# A reading that does not add up to its total counts until a later published one has all of its days. What else checks
-# read of a load counts while any of its days is stored of it, and of a list without days until it is loaded again.
+# A load that is held ends when later loads, published or held, have all its days together. One that does not add up to
+# its total, or has notes that a check reads, ends when published ones have. Of a list without days any later load does.
 _OPEN = """
-CREATE OR REPLACE FUNCTION platform.open_holds(holds bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
-    SELECT coalesce(array_agg(held.id ORDER BY held.id), '{}')
-    FROM platform.loads AS held
-    WHERE held.id = ANY (holds) AND NOT (
-        SELECT count(*) > 0 AND (coalesce(CAST(held.notes #>> '{held,covers_all}' AS boolean), false)
-                                 OR daterange(held.window_start, held.window_end)
-                                    <@ range_agg(daterange(later.window_start, later.window_end)))
-        FROM platform.loads AS later
-        WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id)
-$$;
-CREATE OR REPLACE FUNCTION platform.open_mismatches(mismatches bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION platform.open_loads(ids bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
     FROM platform.loads AS load
-    WHERE load.id = ANY (mismatches) AND NOT EXISTS (
-        SELECT FROM platform.published_loads AS later
-        WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
-          AND later.window_start <= load.window_start AND later.window_end >= load.window_end)
-$$;
-CREATE OR REPLACE FUNCTION platform.open_notes(noted bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
-    SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
-    FROM platform.loads AS load
-    WHERE load.id = ANY (noted) AND NOT (
+    WHERE load.id = ANY (ids) AND NOT (
         SELECT count(*) > 0 AND (platform.month_of_slice(load.dataset, load.window_start) IS NULL
                                  OR daterange(load.window_start, load.window_end)
                                     <@ range_agg(daterange(later.window_start, later.window_end)))
-        FROM platform.published_loads AS later
+        FROM platform.loads AS later
         WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
+          AND (later.verdict <> 'held' OR load.verdict = 'held')
           AND later.notes ->> 'report_id' IS NOT DISTINCT FROM load.notes ->> 'report_id')
 $$;
-CREATE OR REPLACE FUNCTION platform.has_notes(notes jsonb, restatement jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION platform.is_confirmed(mismatch bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT count(DISTINCT CAST(other.started_at AT TIME ZONE 'UTC' AS date)) >= 3
+    FROM platform.loads AS load
+    JOIN platform.loads AS other ON other.dataset = load.dataset AND other.account = load.account
+         AND other.window_start < load.window_end AND other.window_end > load.window_start
+    WHERE load.id = mismatch AND other.verdict = 'mismatch'
+      AND other.announced - other.rows IS NOT DISTINCT FROM load.announced - load.rows
+$$;
+CREATE OR REPLACE FUNCTION platform.noted_kinds(notes jsonb, restatement jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE
 AS $$
-    SELECT coalesce(notes ?| ARRAY['moved', 'null_keys', 'duplicate_keys', 'replaced_text', 'unreadable_values',
-                                   'excess_digits', 'unknown_fields', 'unusable_accounts', 'moved_accounts',
-                                   'unusual_days']
-                    OR notes ? 'was_settled' AND restatement IS NOT NULL, false)
+    SELECT coalesce(array_agg(kind), '{}')
+    FROM (VALUES
+        ('restated', notes ? 'was_settled' AND EXISTS (
+            SELECT FROM jsonb_each(CASE jsonb_typeof(restatement) WHEN 'object' THEN restatement ELSE '{}' END)
+            WHERE platform.is_restated(value))),
+        ('moved', notes ? 'moved'),
+        ('keyless', notes ? 'null_keys'),
+        ('duplicated', CAST(notes ->> 'duplicate_keys' AS bigint) > 0),
+        ('replaced', notes ? 'replaced_text'),
+        ('unreadable', notes ? 'unreadable_values'),
+        ('overprecise', notes ? 'excess_digits'),
+        ('undeclared', jsonb_array_length(notes -> 'unknown_fields') > 0),
+        ('unusable', notes -> 'unusable_accounts' <> '{}'),
+        ('unusual', notes -> 'unusual_days' <> '{}')
+    ) AS noted (kind, is_noted)
+    WHERE is_noted
 $$
+"""
+# A settled window may change by a few rows.
+_IS_RESTATED = """
+CREATE OR REPLACE FUNCTION platform.is_restated(change jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT abs(CAST(change ->> 'after' AS numeric) - CAST(change ->> 'before' AS numeric))
+           > abs(CAST(change ->> 'before' AS numeric)) / 100
+$$
+"""
+
+_ROWS_NAMED = """
+CREATE OR REPLACE FUNCTION platform.rows_named(noted jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT string_agg(format('row %s of page %s (%s)', entry ->> 'row', entry ->> 'page',
+                             (SELECT string_agg(name, ', ')
+                              FROM jsonb_array_elements_text(entry -> 'columns') AS field (name))), '; ')
+           || CASE WHEN CAST(noted ->> 'rows' AS integer) > jsonb_array_length(noted -> 'first')
+                   THEN format(' and %s more',
+                               CAST(noted ->> 'rows' AS integer) - jsonb_array_length(noted -> 'first')) ELSE '' END
+    FROM jsonb_array_elements(noted -> 'first') AS entry
+$$;
+COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.'
 """
 
 _RECEIPTS = """
@@ -83,14 +105,20 @@ DECLARE
     snapshot_day CONSTANT date := CASE WHEN of_month IS NULL THEN NEW.window_start END;
     mismatches CONSTANT bigint[] := CASE WHEN NEW.verdict = 'mismatch' THEN ARRAY[NEW.id] ELSE '{}' END;
     noted CONSTANT bigint[] :=
-        CASE WHEN platform.has_notes(NEW.notes, NEW.restatement) THEN ARRAY[NEW.id] ELSE '{}' END;
+        CASE WHEN platform.noted_kinds(NEW.notes, NEW.restatement) <> '{}' THEN ARRAY[NEW.id] ELSE '{}' END;
 BEGIN
     IF NEW.verdict = 'held' THEN
         INSERT INTO platform.slices AS slice (dataset, account, month, held_load_ids)
         VALUES (NEW.dataset, NEW.account, of_month, ARRAY[NEW.id])
         ON CONFLICT (dataset, account, month) DO UPDATE
-        SET held_load_ids = platform.open_holds(slice.held_load_ids || NEW.id);
+        SET held_load_ids = platform.open_loads(slice.held_load_ids || NEW.id);
         RETURN NULL;
+    END IF;
+    UPDATE platform.slices SET first_day = least(first_day, snapshot_day)
+    WHERE of_month IS NULL AND dataset = NEW.dataset AND account = NEW.account AND month IS NULL
+      AND (load_id > NEW.id OR newest_day > snapshot_day);
+    IF FOUND THEN
+        RETURN NULL;  -- an older load of a list without days, which ends after a newer one
     END IF;
     INSERT INTO platform.slices AS slice (
         dataset, account, month, load_id, changed_load_id, verdict, first_day, newest_day, rows, read_at, current_at,
@@ -133,9 +161,9 @@ BEGIN
         END,
         time_zone = coalesce(excluded.time_zone, slice.time_zone),
         currency = coalesce(excluded.currency, slice.currency),
-        mismatched_load_ids = platform.open_mismatches(slice.mismatched_load_ids) || mismatches,
-        noted_load_ids = platform.open_notes(slice.noted_load_ids) || noted,
-        held_load_ids = platform.open_holds(slice.held_load_ids),
+        mismatched_load_ids = platform.open_loads(slice.mismatched_load_ids) || mismatches,
+        noted_load_ids = platform.open_loads(slice.noted_load_ids) || noted,
+        held_load_ids = platform.open_loads(slice.held_load_ids),
         recounted_rows = NULL;
     RETURN NULL;
 END
@@ -144,6 +172,17 @@ CREATE OR REPLACE TRIGGER keep_slice AFTER INSERT ON platform.loads FOR EACH ROW
 CREATE OR REPLACE FUNCTION platform.stamp_slice() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.transaction_id := pg_current_xact_id();
+    NEW.since := (
+        SELECT coalesce(jsonb_object_agg(kind, coalesce(OLD.since -> kind, to_jsonb(began))), '{}')
+        FROM (SELECT kind, min(started_at) AS began
+              FROM platform.loads, unnest(
+                  platform.noted_kinds(notes, restatement)
+                  || CASE WHEN id = ANY (NEW.held_load_ids) THEN 'held'
+                          WHEN id = ANY (NEW.mismatched_load_ids) THEN 'mismatched' END) AS kind
+              WHERE id = ANY (NEW.noted_load_ids || NEW.held_load_ids || NEW.mismatched_load_ids) AND kind IS NOT NULL
+              GROUP BY kind
+              UNION ALL SELECT 'altered', now() WHERE NEW.recounted_rows IS NOT NULL) AS kinds
+    );
     IF TG_OP = 'INSERT' OR NEW.days_read IS DISTINCT FROM OLD.days_read THEN
         NEW.read_after_days := (
             SELECT CASE WHEN count(read_at) = count(*)
@@ -158,13 +197,13 @@ END
 $$;
 CREATE OR REPLACE TRIGGER stamp_slice BEFORE INSERT OR UPDATE ON platform.slices FOR EACH ROW
 EXECUTE FUNCTION platform.stamp_slice();
-COMMENT ON FUNCTION platform.open_holds IS 'The ones of these held readings whose days no later loads have.';
-COMMENT ON FUNCTION platform.open_mismatches IS 'The ones of these loads that no later load replaced.';
+COMMENT ON FUNCTION platform.open_loads IS 'The ones of these loads of whose days later loads do not have all.';
+COMMENT ON FUNCTION platform.is_confirmed IS 'Whether loads on three days lack as many rows of their total.';
 COMMENT ON FUNCTION platform.month_of_slice IS 'The month of the slice with a day; null where a list has no days.';
 COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.';
-COMMENT ON FUNCTION platform.open_notes IS 'The ones of these loads of which days are stored.';
-COMMENT ON FUNCTION platform.has_notes IS 'Whether a check may fail for the notes of a load.';
-COMMENT ON FUNCTION platform.stamp_slice IS 'Sets the transaction of a slice and read_after_days.'
+COMMENT ON FUNCTION platform.noted_kinds IS 'The kinds of problems that a load noted.';
+COMMENT ON FUNCTION platform.is_restated IS 'Whether a number of a settled window changed by more than 1 %.';
+COMMENT ON FUNCTION platform.stamp_slice IS 'Sets of a slice its transaction, read_after_days and since.'
 """
 
 DAYS_OF_SLICE = """
@@ -188,5 +227,7 @@ def keep_slices(connection: Connection) -> None:
         )
     dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
     driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
+    driver.execute(_IS_RESTATED)
+    driver.execute(_ROWS_NAMED)
     driver.execute(_OPEN)
     driver.execute(_KEEP)

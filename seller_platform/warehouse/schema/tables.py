@@ -353,6 +353,13 @@ SLICES = platform_table(
     _load_ids("held_load_ids", "Readings that are held: no later loads published their days, or held them again."),
     _load_ids("noted_load_ids", "Loads whose notes a check reads, and whose days no later loads replaced together."),
     Column("recounted_rows", BigInteger, comment="Rows that were counted since its load, if they are not as many."),
+    Column(
+        "since",
+        JSONB,
+        nullable=False,
+        server_default="{}",
+        comment="When each kind of what is held, mismatched, noted or altered of it began, by its name.",
+    ),
     _transaction("The transaction that changed the row last."),
     Column("error", Text, comment="The class of the error when it was last tried; null if it was loaded."),
     Column("message", Text, comment="What happened, and the next step."),

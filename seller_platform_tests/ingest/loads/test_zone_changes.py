@@ -17,7 +17,7 @@ from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import account_of, save_accounts
 from seller_platform.warehouse.loads.receipts import days_read
-from seller_platform.warehouse.monitoring.zone_changes import zone_changes
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -126,20 +126,21 @@ def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
     shop.move(timezone=LOS_ANGELES)
     for month in months(shop.due(BEFORE)):
         shop.load(month, BEFORE)
-    assert zone_changes(shop.database, [("us-1", shop.account)]) == ()
+    assert slice_problems(shop.database, ["accounts"], accounts=["us-1"]) == ()
 
     shop.move(timezone=TOKYO)
-    changes = []
+    counts = []
     due: list[Window | None] = [None, *reversed(months(shop.due(NOW)))]
     for each in due:
         if each is not None:
             shop.load(each, NOW)
-        changes.append(
-            [(change.since, str(change)) for change in zone_changes(shop.database, [("us-1", shop.account)])]
+        counts.append(
+            [(found.kind, found.message) for found in slice_problems(shop.database, ["accounts"], accounts=["us-1"])]
         )
 
-    told = f"it is in {TOKYO} now, and was last read under {LOS_ANGELES} on 2026-05-09 12:00 UTC"
-    assert changes == [*[[(SINCE, told)]] * 4, []]
+    named = f"The account us-1 has {TOKYO} and USD now, but %s of its slices were read under {LOS_ANGELES} and USD. "
+    assert [[kind for kind, _ in found] for found in counts] == [*[["rezoned"]] * 4, []]
+    assert [found[0][1].startswith(named % count) for found, count in zip(counts, (4, 3, 2, 1), strict=False)]
 
 
 def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:

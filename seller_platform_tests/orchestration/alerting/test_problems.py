@@ -234,7 +234,7 @@ def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: S
 
 
 def test_what_was_not_read_is_reported_not_on_an_accounts_first_day(shop: Shop) -> None:
-    shop.expected = (ORDERS, INVENTORY)
+    mark_loaded(shop.database, INVENTORY, KEYS[1], Window.day(datetime.now(UTC).date()))
     mark_loaded(shop.database, ORDERS, KEYS[0], Window.month_of(datetime.now(UTC).date()))
     shop.execute("UPDATE platform.accounts SET retired_at = now() WHERE key <> :key", key=KEYS[0])
     shop.execute("UPDATE platform.slices SET current_at = now() - interval '27 hours'")

@@ -54,7 +54,8 @@ def _svg(metadata: Mapping[str, Any]) -> str:
 def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(database: Database) -> None:
     _accounts(database, 60)
     for dataset in OFFERED:
-        _load(database, dataset.name, MONTHS[2] if dataset.is_dated else NOW.date(), NOW.date())
+        days = (MONTHS[2], date(2026, 3, 31)) if dataset.is_dated else (NOW.date(), NOW.date())
+        _load(database, dataset.name, *days, at=datetime.now(UTC))
     with database.begin() as connection:
         connection.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'us-1059'"))
 
@@ -84,7 +85,7 @@ def test_the_asset_shows_how_many_slices_are_in_each_state(
 
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         before = tick(instance)
-        _load(database, "orders", MONTHS[2], date(2026, 3, 19))
+        _load(database, "orders", MONTHS[2], date(2026, 3, 31))
         _load(database, STOCK.name, MONTHS[2], MONTHS[2], at=NOW - timedelta(days=19))
         due = tick(instance)
         job = definitions.resolve_implicit_global_asset_job_def()
