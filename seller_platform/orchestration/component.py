@@ -33,6 +33,7 @@ from seller_platform.orchestration.automation.following import following_definit
 from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
+from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
 from seller_platform.orchestration.jobs.run_requests import loading_jobs
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.placement import Placement
@@ -229,7 +230,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 return self.definitions(settings, since).resolve_implicit_global_asset_job_def()
 
             loading = loading_jobs(history_start, asset_job, placement, datasets)
-            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
+            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledge_job(placement)]))
             if _FRESHNESS in extras:
                 parts.append(freshness_definitions(placement, datasets=refreshed, schedules=running))
             if _COVERAGE in extras:
@@ -243,8 +244,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             if REPORT_ROWS in datasets:
                 parts.append(report_definitions(history_start, placement=placement, schedules=running))
             if self.alerts:
-                expected = refreshed if running and _FRESHNESS in extras else []
-                parts.append(alert_definitions(placement=placement, expected=expected))
+                parts.append(alert_definitions(placement=placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._translated(spec.merge_attributes(owners=owners, tags=placement.tags))

@@ -141,7 +141,7 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
 
     assert alone == {
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
-        "jobs": {"accept_held", "backfill_history", "refresh_now"},
+        "jobs": {"accept_held", "acknowledge", "backfill_history", "refresh_now"},
         "schedules": {"refresh_sales", "reread_sales"},
         "sensors": {"checks_of_slices", "discover_accounts", "marts_and_exports"},
     }

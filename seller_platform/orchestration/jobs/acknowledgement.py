@@ -1,0 +1,68 @@
+"""The job `acknowledge`, which notes that a person knows a problem."""
+
+from datetime import date
+from typing import Annotated
+
+import dagster as dg
+from pydantic import AfterValidator, Field
+
+from seller_platform.contract import DATASETS
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.window import read_month
+from seller_platform.counts import count_of
+from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
+from seller_platform.orchestration.failures import CheckedConfig, foreseen
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.monitoring.problems import acknowledge
+
+
+def _month(text: str) -> str:
+    read_month(text)
+    return text
+
+
+def _day(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
+
+class Acknowledge(CheckedConfig):
+    """The problems that a person knows."""
+
+    kind: str = Field(description="The kind, such as mismatched: the word that `status` and alerts begin with.")
+    dataset: str | None = Field(default=None, description="Only of this dataset, or of a mart as marts.NAME.")
+    account: str | None = Field(default=None, description="Only of the account with this key or title.")
+    month: Annotated[str, AfterValidator(_month)] | None = Field(default=None, description="Only this month: 2026-03.")
+    until: Annotated[str, AfterValidator(_day)] | None = Field(
+        default=None, description="The last day, as 2026-03-31; by default until the problem ends or gets worse."
+    )
+    note: str | None = Field(default=None, max_length=500, description="Why it is no problem.")
+
+
+def acknowledge_job(placement: Placement = WHOLE) -> dg.JobDefinition:
+    """Return the job; it needs the resource `warehouse`."""
+
+    @placement.job(
+        "acknowledge",
+        "note_problems",
+        "Notes that a person knows problems: they send no alert and end no command with an exit code any more.",
+        calls_api=False,
+    )
+    def note_problems(context: dg.OpExecutionContext, config: Acknowledge, warehouse: WarehouseResource) -> None:
+        with foreseen():
+            found = acknowledge(
+                warehouse.database,
+                config.kind,
+                dataset=config.dataset,
+                account=config.account,
+                accounts=keys_read(warehouse.database, placement, [ACCOUNTS])[ACCOUNTS.name],
+                month=read_month(config.month) if config.month else None,
+                until=date.fromisoformat(config.until) if config.until else None,
+                note=config.note,
+            )
+        context.log.info("%s acknowledged", count_of(len(found), "problem", "is"))
+        names = {dataset for dataset, _, _ in found}
+        report_after_step(context, warehouse.database, placement, *(each for each in DATASETS if each.name in names))
+
+    return note_problems
