@@ -117,8 +117,8 @@ def test_a_figure_of_an_old_build_says_so_and_one_of_no_build_is_refused(databas
     current = call_tool(asker, "query", units).proof.problems
     store_receipt(database, COST_PERIODS, "S1", today, at=NOW, time_zone="UTC")
 
-    assert current == ()
-    [problem] = call_tool(asker, "query", units).proof.problems
+    assert not any(each.startswith("marts.") for each in current)
+    [problem] = set(call_tool(asker, "query", units).proof.problems) - set(current)
     assert problem.startswith("marts.account_profit_daily of S1, 2026-01: it is older than what it is made of")
 
 
