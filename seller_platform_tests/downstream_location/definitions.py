@@ -20,18 +20,6 @@ from seller_platform.dagster import (
 MONTHS = seller_month_partitions()
 
 
-def _totals(frame: pd.DataFrame, amount: str, currency: str) -> dict[str, str]:
-    return {str(code): str(sum(group[amount].dropna())) for code, group in frame.groupby(currency)}
-
-
-@dg.asset(
-    key_prefix="finance", group_name="finance", partitions_def=MONTHS, ins={"orders": dg.AssetIn(["seller", "orders"])}
-)
-def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
-    """The same partition: an account's month of orders as a DataFrame."""
-    return dg.MaterializeResult(metadata={"orders": len(orders), **_totals(orders, "order_total", "currency_code")})
-
-
 @dg.asset(
     key_prefix="finance",
     group_name="finance",
@@ -94,7 +82,6 @@ def outlook(
 
 ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
     *seller_asset_specs(),
-    monthly_revenue,
     whole_history,
     ledger_total,
     outlook,

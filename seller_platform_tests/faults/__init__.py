@@ -1,1 +1,1 @@
-"""Tests of faults: broken answers, killed processes, full disks and wrong clocks."""
+"""Tests of faults: broken answers, killed processes and full disks."""

@@ -72,24 +72,6 @@ def imported() -> Mapping[str, frozenset[str]]:
     return {module.name: frozenset(each.target for each in imports_of(module, names)) for module in modules()}
 
 
-def cycles(graph: Mapping[str, Set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import one another, directly or through others."""
-    reached = {name: _reached(graph, name) for name in graph}
-    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in graph}
-    return sorted(sorted(group) for group in groups if group)
-
-
-def _reached(graph: Mapping[str, Set[str]], start: str) -> set[str]:
-    reached: set[str] = set()
-    ahead = list(graph[start])
-    while ahead:
-        name = ahead.pop()
-        if name not in reached:
-            reached.add(name)
-            ahead += graph[name]
-    return reached
-
-
 def imports_inside_functions() -> list[Import]:
     """Return the imports inside functions of the product, of any library."""
     return [each for module in modules() for each in imports_of(module, frozenset()) if each.is_inside_a_function]

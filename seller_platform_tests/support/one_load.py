@@ -1,7 +1,6 @@
 """Loads one slice in a separate process, `python -m seller_platform_tests.support.one_load`.
 
-The process reads from its standard input what to load. A full disk or a wrong clock affects only this process, not
-the tests.
+The process reads from its standard input what to load. A full disk affects only this process, not the tests.
 """
 
 import json
