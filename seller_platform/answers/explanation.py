@@ -95,7 +95,7 @@ def _row(origin: Provenance) -> SourceRow:
         rows=1,
         at=receipt.finished_at if receipt else None,
         values=dict(origin.row),
-        request=f"GET {request.target}" if request else None,
+        request=f"GET {request.url}" if request else None,
         is_exact=request.is_exact if request else None,
         page=origin.page,
         run_id=receipt.run_id if receipt else None,

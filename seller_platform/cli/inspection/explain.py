@@ -5,6 +5,7 @@ from datetime import date
 from typing import Any
 
 import click
+import msgspec
 
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.held import DescribedLoad, described
@@ -17,7 +18,7 @@ from seller_platform.errors import unknown_dataset
 from seller_platform.settings import Settings
 from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named, base_urls
-from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
+from seller_platform.warehouse.loads.provenance import FormerVersion, Provenance, Request, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
@@ -26,18 +27,6 @@ _OF_LINES = ("line", "account_name", "debit", "credit", "rows")
 _FORMER = ("load_id", "gone_load_id", "differed")
 _NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
 _LOADS = ("id", "finished_at", "first_day", "last_day", "rows", "verdict", "restatement")
-
-
-class ExplainedRequest(Document, frozen=True):
-    """The request that brought a row, as it can be made again.
-
-    Attributes:
-        is_exact: Whether it asks for the page of the row; else for the days of that page.
-    """
-
-    url: str
-    params: dict[str, str]
-    is_exact: bool
 
 
 class ExplainedRun(Document, frozen=True):
@@ -49,21 +38,6 @@ class ExplainedRun(Document, frozen=True):
 
     run_id: str
     url: str | None
-
-
-class FormerRow(Document, frozen=True):
-    """A former version of a row.
-
-    Attributes:
-        load_id: The load that brought it.
-        gone_load_id: The load that no longer listed it.
-        differed: The values that are others now.
-    """
-
-    load_id: int
-    gone_load_id: int
-    row: dict[str, Any]
-    differed: dict[str, Any]
 
 
 class ExplainedRow(Document, frozen=True):
@@ -90,12 +64,12 @@ class ExplainedRow(Document, frozen=True):
     page: int
     load_id: int
     load: DescribedLoad | None
-    request: ExplainedRequest | None
+    request: Request | None
     run: ExplainedRun | None
     first_load_id: int
     confirmed_load_ids: list[int]
     confirmed_at: Moment | None
-    former_versions: list[FormerRow]
+    former_versions: list[FormerVersion]
     history: list[DescribedLoad]
     gone_load_id: int | None
 
@@ -250,26 +224,12 @@ def _document(origin: Provenance, settings: Settings, base_url: str) -> Explaine
         page=origin.page,
         load_id=origin.load_id,
         load=described(receipt) if receipt else None,
-        request=ExplainedRequest(
-            url=base_url + request.target,
-            params=dict(request.params),
-            is_exact=request.is_exact,
-        )
-        if request
-        else None,
+        request=request and msgspec.structs.replace(request, url=base_url + request.url),
         run=run,
         first_load_id=origin.first_load_id,
         confirmed_load_ids=[each.id for each in origin.confirmed],
         confirmed_at=origin.confirmed[-1].finished_at if origin.confirmed else None,
-        former_versions=[
-            FormerRow(
-                load_id=version.load_id,
-                gone_load_id=version.gone_load_id,
-                row=dict(version.row),
-                differed={name: value for name, value in version.row.items() if value != origin.row[name]},
-            )
-            for version in origin.former
-        ],
+        former_versions=list(origin.former),
         history=[described(each) for each in origin.history],
         gone_load_id=origin.gone_load_id,
     )
@@ -292,6 +252,7 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
     about = "" if request.is_exact else " (asks for the days of the rows on that page: the list was read in parts)"
     confirmed = row.confirmed_load_ids
     counts = f"{count_of(load.rows, 'row')}, {count_of(load.requests, 'request')}"
+    first = [f" at {moment_text(each.finished_at)}" for each in row.history if each.id == row.first_load_id]
     return {
         "request": f"GET {request.url}{about}",
         "page": f"{row.page} of the {load.pages} that the load read of all its lists",
@@ -301,15 +262,11 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
         "digest": load.digest.hex(),
         "run": run.run_id if run else "none: no Dagster run made it",
         "open the run": run and (run.url or f"/runs/{run.run_id} of the Dagster UI ({_NO_URL})"),
-        "first came": "with this load" if row.first_load_id == row.load_id else _first(row.first_load_id, row.history),
+        "first came": "with this load"
+        if row.first_load_id == row.load_id
+        else f"in another version, with load {row.first_load_id}{''.join(first)}",
         "last confirmed": f"{moment_text(row.confirmed_at)}, by load {confirmed[-1]}"
         if row.confirmed_at
         else "by this load",
         "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
     }
-
-
-def _first(load_id: int, history: Sequence[DescribedLoad]) -> str:
-    finished = [moment_text(load.finished_at) for load in history if load.id == load_id]
-    at = f" at {finished[0]}" if finished else ""
-    return f"in another version, with load {load_id}{at}"

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, union_all
 from sqlalchemy.exc import DataError
 
@@ -26,40 +27,36 @@ _REPORT_ID, _SKU = "report_id", "sku"
 _Row: TypeAlias = Mapping[Any, Any]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """The request that brought a row, as it can be made again.
 
     Attributes:
-        path: Its path at the API that the account's connection reads.
-        params: Its query parameters.
-        is_exact: True where it asks for the page that brought the row. Otherwise the list may have been read in parts,
-            and it asks for the days of the rows on that page.
+        is_exact: Whether it asks for the page of the row; else for the days of that page.
     """
 
-    path: str
-    params: Mapping[str, str]
+    url: str
+    params: dict[str, str]
     is_exact: bool
 
-    @property
-    def target(self) -> str:
-        """The path with the parameters, as a request line spells it."""
-        return f"{self.path}?{urlencode(self.params)}" if self.params else self.path
+    @classmethod
+    def of(cls, path: str, params: Mapping[str, str], *, is_exact: bool = True) -> "Request":
+        """Return the request with its path at the API that the account's connection reads."""
+        return cls(f"{path}?{urlencode(params)}" if params else path, dict(params), is_exact)
 
 
-@dataclass(frozen=True)
-class FormerVersion:
-    """A row of the same key that was stored before.
+class FormerVersion(msgspec.Struct, frozen=True):
+    """A former version of a row.
 
     Attributes:
-        row: Its values, by column of the contract.
         load_id: The load that brought it.
         gone_load_id: The load that no longer listed it.
+        differed: The values that are others now.
     """
 
-    row: Mapping[str, Any]
     load_id: int
     gone_load_id: int
+    row: dict[str, Any]
+    differed: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -268,7 +265,13 @@ def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Former
     versions = connection.execute(select(table).where(same).order_by(table.c.gone_load_id, table.c.load_id)).mappings()
     names = [column.name for column in (*dataset.columns, *dataset.tags)]
     return tuple(
-        FormerVersion({name: each[name] for name in names}, each[_LOAD_ID], each[GONE_LOAD_ID]) for each in versions
+        FormerVersion(
+            each[_LOAD_ID],
+            each[GONE_LOAD_ID],
+            {name: each[name] for name in names},
+            {name: each[name] for name in names if each[name] != row[name]},
+        )
+        for each in versions
     )
 
 
@@ -298,11 +301,11 @@ def _request(connection: Connection, dataset: Dataset, row: _Row, account: Accou
     """
     match dataset.source:
         case Source.DISCOVERY:
-            return Request(dataset.path, {}, is_exact=True)
+            return Request.of(dataset.path, {})
         case Source.REPORT:
-            return Request(dataset.path, {**account.selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
+            return Request.of(dataset.path, {**account.selection, _REPORT_ID: row[_REPORT_ID]})
         case Source.PRODUCT_LOOKUP:
-            return Request(dataset.path, {**account.selection, _SKU: row[_SKU]}, is_exact=True)
+            return Request.of(dataset.path, {**account.selection, _SKU: row[_SKU]})
     # Rows of the load may be gone since.
     shared = [column.name for column in table_for(dataset).c]
     tables = (select(*(table.c[name] for name in shared)) for table in (table_for(dataset), history_of(dataset)))
@@ -325,4 +328,4 @@ def _request(connection: Connection, dataset: Dataset, row: _Row, account: Accou
         start, last_day = connection.execute(days).one()
         window, number = Window(start, Window.day(last_day).end), 1
     query = ListQuery(dataset, account, window if dataset.is_dated else None, value, number)
-    return Request(dataset.path, query.params, is_exact=is_exact)
+    return Request.of(dataset.path, query.params, is_exact=is_exact)
