@@ -61,7 +61,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         "service/oauth/test_consent_choices.py",
         "service/oauth/test_token_endpoint.py",
     ),
-    "service.limits.turns": ("service/limits/test_turns.py", "service/limits/test_admission.py"),
+    "service.limits.admission": ("service/limits/test_turns.py", "service/limits/test_admission.py"),
 }
 """By the name of a module below `seller_platform`, paths below `seller_platform_tests`."""
 

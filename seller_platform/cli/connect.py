@@ -1,5 +1,6 @@
 """`seller-platform connect`: authorises a connection and discovers its accounts."""
 
+import secrets
 import sys
 import threading
 import webbrowser
@@ -16,11 +17,21 @@ from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.callback import CallbackServer
+from seller_platform.client.oauth.tokens import authorization_url, code_verifier, issuer_of
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
-from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError, followed
-from seller_platform.ingest.connections.authorization import authorize
+from seller_platform.errors import (
+    AuthorizationDeniedError,
+    InvalidSettingError,
+    TokenRefusedError,
+    UnusableAccountError,
+    UpstreamUnavailableError,
+    followed,
+)
+from seller_platform.ingest.connections.token_rotation import GrantKeeper
 from seller_platform.ingest.connections.upstream import (
     Upstream,
     open_api,
@@ -211,3 +222,39 @@ def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], Sel
                 return apis[connection]
 
         yield api
+
+
+def authorize(
+    upstream: Upstream,
+    keeper: GrantKeeper,
+    *,
+    show: Callable[[str], None],
+    register: Callable[[], None] = lambda: None,
+    timeout_seconds: float = 600,
+) -> None:
+    """Obtain a grant from a user in the browser, and store it.
+
+    Args:
+        register: Stores the connection; called once the user has approved, so that a refusal changes nothing.
+        show: Takes the URL that the user opens; called once the callback server listens.
+        timeout_seconds: How long to wait for the user.
+
+    Raises:
+        AuthorizationDeniedError: The user refused or did not answer in time, or the code was used or has expired.
+        TokenRefusedError: The upstream does not accept the application.
+        SettingsError: The redirect URI cannot be listened on.
+    """
+    state, verifier = secrets.token_urlsafe(32), code_verifier()
+    challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
+    with CallbackServer(upstream.redirect_uri, state, issuer) as callback:
+        show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
+        code = callback.wait(timeout_seconds)
+    try:
+        first = upstream.token_endpoint.exchange(code, verifier)
+    except TokenRefusedError as error:
+        if not error.ends_grant:
+            raise
+        raise AuthorizationDeniedError(
+            f"the upstream no longer accepts the code; it answered {error.answer}"
+        ) from error
+    keeper.adopt(first, register=register)

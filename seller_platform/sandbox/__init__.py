@@ -11,11 +11,9 @@
 - `orders`: orders and daily product sales
 - `ledger`: transactions
 - `inventory`: stock, shipments, and alerts on them
-- `costs`: cost periods
 - `rates`: exchange rates
 - `local_days`: local days and their timestamps
 - `random_numbers`: random numbers that repeat for a seed
-- `copy_buffer`: rows gathered for COPY
 """
 
 from seller_platform.sandbox.load import SandboxReport, load_sandbox

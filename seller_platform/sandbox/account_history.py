@@ -1,5 +1,6 @@
 """Generates the rows of one account, day by day."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -11,7 +12,6 @@ import numpy as np
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, generate_catalogue, unusual_products
-from seller_platform.sandbox.costs import cost_period_rows
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, generate_demand
 from seller_platform.sandbox.inventory.notifications import IDS_OF_AN_ACCOUNT, Notifications
 from seller_platform.sandbox.inventory.shipments import shipment_rows
@@ -38,6 +38,13 @@ _TRANSACTIONS = dataset_named("transactions")
 
 LISTED_TODAY = (_ORDERS, _DAILY)
 """The lists that may have rows of the present day."""
+_UNKNOWN = 0.05
+_ELEMENTS = (
+    ("Manufacturing", (3_000, 5_200), "Tsubaki Works 椿", "Ex works; see the \"frame contract\""),
+    ("Freight", (400, 900), "Möller & Søn", ""),
+    ("Packaging", (100, 300), "Papier, Pappe + Co.", "2 parts,\nglued"),
+)  # fmt: skip
+_RISE_BASIS_POINTS = 10_400
 
 
 @dataclass(frozen=True)
@@ -296,3 +303,37 @@ A generator takes the account's history, random numbers and the index of a day, 
 day of a dated list, and for a snapshot once, with one past the last index. All generators of a day share the random
 numbers in this order, so a new one at the end leaves the rows of all others as they are.
 """
+
+
+def cost_period_rows(
+    rng: np.random.Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
+) -> list[Row]:
+    """Return two adjoining periods for most products.
+
+    The second begins in the first year of sales and ends with the year after today's.
+
+    Args:
+        prices: The price of each product, in cents; its cost is a share of the price.
+        first: The first day of the sales.
+    """
+    start, turn = first.replace(month=1, day=1), first + timedelta(days=45)
+    end = today.replace(year=today.year + 1, month=12, day=31)
+    has_costs = rng.random(len(products)) >= _UNKNOWN
+    shares = np.stack([rng.integers(*bounds, len(products)) for _, bounds, _, _ in _ELEMENTS], axis=1)
+    costs = np.maximum(1, prices[:, np.newaxis] * shares // 10_000)
+    rows: list[Row] = []
+    for product in np.flatnonzero(has_costs).tolist():
+        sku, cents = products[product].sku, costs[product].tolist()
+        risen = [each * _RISE_BASIS_POINTS // 10_000 + 1 for each in cents]
+        rows.append((sku, start, turn, _elements(cents, currency), today))
+        rows.append((sku, turn + timedelta(days=1), end, _elements(risen, currency), today))
+    return rows
+
+
+def _elements(cents: Sequence[int], currency: str) -> str:
+    """Return the elements as JSON. Amounts keep two decimals, which floats would lose."""
+    elements = []
+    for (name, _, provider, notes), amount in zip(_ELEMENTS, cents, strict=True):
+        details = json.dumps({"currency": currency, "provider": provider, "notes": notes}, ensure_ascii=False)
+        elements.append(f'{{"cost_element": {json.dumps(name)}, "amount": {money(amount)}, {details[1:]}')
+    return f"[{', '.join(elements)}]"

@@ -1,5 +1,6 @@
 """Fills a database with the sandbox, in one transaction."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
@@ -9,11 +10,12 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, Table, delete, select, text
 
-from seller_platform.contract import DATASETS, Account, Source, Window, dataset_named
+from seller_platform.contract import DATASETS, Account, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
@@ -35,6 +37,8 @@ _LOADED = tuple(
     if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP) and not dataset.is_computed
 )
 _OF_ACCOUNTS = (*map(table_for, _LOADED), PRODUCTS)
+_FULL_BYTES = 4 << 20
+_LOAD = 0  # these rows have no load
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,6 @@ def _fill(
 ) -> dict[str, int]:
     # Here, because numpy costs every command a tenth of a second.
     from seller_platform.sandbox.account_history import AccountHistory
-    from seller_platform.sandbox.copy_buffer import CopyBuffer
 
     driver = driver_of(connection)
     buffer, done, products = CopyBuffer(driver), 0, 0
@@ -178,3 +181,39 @@ def copy_rows(connection: psycopg.Connection, table: Table, rows: Iterable[tuple
             for row in rows:
                 copy.write_row(row)
         return cursor.rowcount
+
+
+class CopyBuffer:
+    """Writes rows of any datasets inside the caller's transaction; `flush` writes the rest.
+
+    Attributes:
+        counts: The rows of each dataset so far.
+    """
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.counts: Counter[str] = Counter()
+        self._connection = connection
+        self._writers: dict[tuple[str, tuple[str, ...]], RowWriter] = {}
+        self._blocks: dict[str, tuple[Dataset, list[bytes]]] = {}
+        self._bytes = 0
+
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
+        """Append rows of one account."""
+        key = dataset.name, tags
+        if key not in self._writers:
+            self._writers[key] = RowWriter(dataset, tags)
+        writer = self._writers[key]
+        lines = writer.lines(rows)
+        block = writer.block(lines, writer.hashes(lines), account=account, load_id=_LOAD, page=0)
+        self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)
+        self.counts[dataset.name] += len(rows)
+        self._bytes += len(block)
+        if self._bytes > _FULL_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write every buffered row."""
+        for dataset, blocks in self._blocks.values():
+            with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
+                copy.write(as_csv(b"".join(blocks)))
+        self._blocks, self._bytes = {}, 0

@@ -2,7 +2,6 @@
 
 - `command`: `database`, and the readers of the database
 - `access`: `database run` and `database url`, for other programs
-- `removal`: `database remove`
 - `backups`: `backup` and `restore`
 - `maintenance`: `migrate` and `prune`
 """

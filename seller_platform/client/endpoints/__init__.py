@@ -3,7 +3,6 @@
 - `accounts`: the user and the accounts
 - `cost_periods`: product costs, read and written
 - `reports`: reports requested, followed and downloaded
-- `report_csv`: CSV of reports, read as pages of JSON
 - `status`: whether an upstream answers, and its clock
 - `webhook`: messages posted to a webhook
 """

@@ -1,7 +1,6 @@
 """Lists read whole, by windows, filters and pages.
 
 - `slice_reader`: reads a list, or one slice of a dataset, until no row can have been missed
-- `split_lists`: reads a list once for each value of a filter
 - `reader`: reads lists in one page, in smaller windows or page by page, until they end
 - `prefetch`: fetches pages ahead in threads
 - `row_defects`: counts rows without their whole key, or with replaced text

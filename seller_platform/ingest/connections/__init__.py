@@ -1,6 +1,5 @@
 """Connections to an upstream: authorization, token rotation and key rotation.
 
-- `authorization`: the authorization code flow
 - `upstream`: what it takes to call an upstream
 - `request_budget`: the requests of a day
 - `token_rotation`: refreshes a token pair without losing it

@@ -1,6 +1,5 @@
 """Limits of one user's requests, and of all requests at once.
 
 - `policy`: the numbers, and how several processes share them
-- `turns`: requests of one kind at once, by turns of their users
 - `admission`: admits or refuses the requests of each route, and counts them by token and user
 """

@@ -12,7 +12,7 @@ clients which request without a pause take little of the event loop.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager
 from math import ceil
 
@@ -27,7 +27,6 @@ from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.limits.policy import Limits
-from seller_platform.service.limits.turns import RETRY_SECONDS, Turns
 from seller_platform.service.metrics import Measures, notes_of
 from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pool import Store
@@ -38,6 +37,9 @@ _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it
 _MOST_TOKENS = 10_000
 _WINDOW_SECONDS = 60
 _MOST_WAITING_PASSWORDS = 3
+RETRY_SECONDS = 1
+WAIT_SECONDS = 10.0
+MOST_WAITING = 20
 
 
 class _Rates:
@@ -154,3 +156,65 @@ class Admission:
             del self._users[next(iter(self._users))]
         self._users[key] = user
         return user
+
+
+class _Share:
+    """The requests of one user: how many there are, the turns that they may hold, and the one in line."""
+
+    def __init__(self, turns: int) -> None:
+        self.requests, self.turns, self.line = 0, asyncio.Semaphore(turns), asyncio.Lock()
+
+
+class Turns:
+    """The turns of one process for requests of one kind; those that wait get theirs by user.
+
+    One user never holds all turns, so that another can begin at once. Of each user one request at a time stands in
+    line, so that the turns go round among users.
+    """
+
+    def __init__(
+        self, name: str, at_once: int, *, most_waiting: int = MOST_WAITING, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Begin with all turns free.
+
+        Args:
+            most_waiting: How many requests of one user may wait.
+            wait_seconds: How long a request may wait.
+        """
+        self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
+        self._free, self._most_waiting, self._wait_seconds = asyncio.Semaphore(at_once), most_waiting, wait_seconds
+        self._shares: dict[Hashable, _Share] = {}
+
+    @asynccontextmanager
+    async def turn(self, user: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn of a user, which lasts until the block ends.
+
+        Raises:
+            NotAdmittedError: As many requests of the user wait as may, or the turn did not come in time.
+        """
+        own = self._shares.setdefault(user, _Share(self.share))
+        if own.requests >= self.share + self._most_waiting:
+            problem = (
+                f"as many {self.name} of yours wait as may, which is {self._most_waiting}; wait for one to end, or"
+            )
+            raise _refused(problem, "share", 429)
+        own.requests += 1
+        try:
+            async with AsyncExitStack() as held:
+                try:
+                    async with asyncio.timeout(self._wait_seconds):
+                        await held.enter_async_context(own.turns)
+                        async with own.line:
+                            await held.enter_async_context(self._free)
+                except TimeoutError:
+                    raise _refused(f"the service has as many {self.name} at work as it can;", "busy", 503) from None
+                yield
+        finally:
+            own.requests -= 1
+            if not own.requests:
+                del self._shares[user]
+
+
+def _refused(problem: str, cause: str, status: int) -> NotAdmittedError:
+    message = f"{problem} try again in {RETRY_SECONDS} s"
+    return NotAdmittedError(message, cause=cause, status=status, retry_after_seconds=RETRY_SECONDS)

@@ -1,15 +1,24 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
-from collections.abc import Mapping, Sequence
+import calendar
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.wire import (
     AS_OF,
     COMPUTED_BY,
@@ -38,6 +47,7 @@ from seller_platform.service.lists.page_queries import (
     ListRequest,
     Need,
     PageQuery,
+    PageSource,
     RowPage,
     knows_currency,
     missing_rates,
@@ -46,9 +56,8 @@ from seller_platform.service.lists.page_queries import (
 )
 from seller_platform.service.lists.pins import AS_OF_PARAMETER, Pin, next_link, read_pin, subject_of, write_pin
 from seller_platform.service.lists.replica import computed_headers, require_read, unknown_to_replica
-from seller_platform.service.lists.rules import rules_for
-from seller_platform.service.lists.state import database_of
-from seller_platform.service.lists.validators import CACHING, PageName, tags_of
+from seller_platform.service.lists.state import ListState, database_of
+from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi.operations import Operation, Route
 from seller_platform.service.openapi.schemas import page_type, row_type
@@ -90,6 +99,14 @@ PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
 
 SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
 """The datasets whose rows are served as they are stored; those of the statistics are computed."""
+
+SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]
+CACHING = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+"""Headers of pages: a client may keep them, and asks each time whether they are still right."""
+
+_TAG = re.compile(r'W/"([0-9]{1,19})-([A-Za-z0-9_-]{22})"')
+_MOST_TAGS = 50
+_SERVICE = version("seller-platform")
 
 
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
@@ -309,3 +326,90 @@ def page_answer(
     tail = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
     parts = (msgspec.json.encode(head)[:-1], ROWS.encode(), page.rows, msgspec.json.encode(tail)[1:])
     return Response(b'%b,"%b":[%b],%b' % parts, headers=headers, media_type=JSON)
+
+
+@dataclass(frozen=True)
+class ListRules:
+    """What only the list of one dataset has.
+
+    Attributes:
+        notes: What a caller must know beside parameters and fields.
+        latest_end: Returns the latest `end_date` that goes with a `start_date`; without it, any may be sent.
+        parameters: Parameters that only this list takes; `source` receives their values, by name.
+        source: Returns what makes the pages, or None where the stored rows do.
+    """
+
+    dataset: Dataset
+    notes: str = ""
+    latest_end: Callable[[date], date] | None = None
+    parameters: tuple[Parameter[date], ...] = ()
+    source: SourceOf | None = None
+
+
+def rules_for(dataset: Dataset) -> ListRules:
+    """Return the rules of a dataset's list, which are empty for most."""
+    return next((rules for rules in _RULES if rules.dataset.name == dataset.name), ListRules(dataset))
+
+
+def one_month_after(day: date) -> date:
+    """Return the same day of the next month, or that month's last day."""
+    year, month = (day.year, day.month + 1) if day.month < 12 else (day.year + 1, 1)
+    if year > date.max.year:
+        return date.max
+    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
+
+
+_RULES = (
+    ListRules(
+        ORDERS,
+        "`end_date` may be at most one calendar month after `start_date`; what follows 31 January is the last "
+        "day of February. Without `sales_channel` the list has the orders of all channels.",
+        latest_end=one_month_after,
+    ),
+    ListRules(
+        DAILY_PRODUCT_SALES,
+        "Without `sales_channel` the list has one row for each day and SKU, in which both channels are added.",
+    ),
+    ListRules(TRANSACTIONS, "Two entries may be equal in every field; both are true, and count."),
+    ListRules(INVENTORY, VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),
+)
+
+
+@dataclass(frozen=True)
+class PageName:
+    """What decides, with the state of its list, what a page holds: its `ETag` (RFC 9110 section 13.1.2).
+
+    A tag follows from the loads that a page covers, so a page that the caller has is recognised without reading rows.
+    Tags are weak, because an answer may be compressed. The link to the next page needs the total, which they hold.
+
+    Attributes:
+        subject: The list, as `subject_of` returns it.
+        days: The days of each account; None for the newest snapshots.
+        pin: The moment that the list is pinned to, whose rows never change.
+    """
+
+    subject: bytes
+    list_request: ListRequest
+    days: Sequence[Days] | None
+    pin: Pin | None
+
+    def tag(self, total: int, state: ListState) -> str:
+        """Return the tag of the page."""
+        moment = (self.pin, state.others) if self.pin else (self.days, state.loads, state.others)
+        named = repr((_SERVICE, self.subject, self.list_request.page, moment, total)).encode()
+        text = urlsafe_b64encode(blake2b(named, digest_size=16).digest()).decode().rstrip("=")
+        return f'W/"{total}-{text}"'
+
+    def total_of_equal(self, tags: Sequence[str], state: ListState) -> int | None:
+        """Return the total of the page that a caller has, if one of its tags is that of the page."""
+        for tag in tags:
+            total = int(tag.removeprefix('W/"').partition("-")[0])
+            if self.tag(total, state) == tag:
+                return total
+        return None
+
+
+def tags_of(headers: Headers) -> Sequence[str]:
+    """Return the tags in `If-None-Match` that may be those of pages."""
+    sent = ",".join(headers.getlist("if-none-match"))
+    return [match[0] for match, _ in zip(_TAG.finditer(sent), range(_MOST_TAGS), strict=False)]

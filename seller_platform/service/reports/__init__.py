@@ -5,5 +5,4 @@
 - `writing`: writes the rows of one report
 - `worker`: runs the jobs, and the cleanup
 - `csv`: CSV text
-- `cleanup`: deletes expired consents, sessions, login attempts and reports
 """

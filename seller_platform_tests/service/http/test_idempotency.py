@@ -9,7 +9,7 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.service.reports.cleanup import delete_expired
+from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.served import ANN, BOB, Served, count_rows, execute, with_connection
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for

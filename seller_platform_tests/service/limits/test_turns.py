@@ -8,7 +8,7 @@ from functools import wraps
 import pytest
 
 from seller_platform.errors import NotAdmittedError
-from seller_platform.service.limits.turns import Turns
+from seller_platform.service.limits.admission import Turns
 
 ANN, BOB, EVE = 1, 2, 3
 

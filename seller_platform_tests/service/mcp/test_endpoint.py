@@ -12,7 +12,7 @@ import pytest
 
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application
-from seller_platform.service.reports.cleanup import delete_expired
+from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.agent_hosts import HERE, Host
 from seller_platform_tests.support.client_documents import Documents, hosted_documents

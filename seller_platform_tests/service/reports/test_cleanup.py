@@ -6,7 +6,7 @@ from functools import partial
 import httpx
 import pytest
 
-from seller_platform.service.reports.cleanup import delete_expired
+from seller_platform.service.reports.worker import delete_expired
 from seller_platform_tests.support.served import (
     ANN,
     Served,
