@@ -15,6 +15,8 @@ from pathlib import Path
 import certifi
 import psycopg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
@@ -129,6 +131,23 @@ def _effort(tests: list[pytest.Item]) -> tuple[float, ...]:
     timeouts = (marker.args[0] for test in tests if (marker := test.get_closest_marker("timeout")))
     counts = (sum(test.get_closest_marker(name) is not None for test in tests) for name in ("journey", "slow"))
     return (max(timeouts, default=0), *counts, len(tests))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def revisions_read_once() -> Iterator[None]:
+    """Let alembic read a folder of revisions once: an instance of Dagster in memory would read a hundred files."""
+    read: dict[str | None, ScriptDirectory] = {}
+    original = ScriptDirectory.from_config
+
+    def from_config(config: Config) -> ScriptDirectory:
+        location = config.get_main_option("script_location")
+        if location not in read:
+            read[location] = original(config)
+        return read[location]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -85,8 +85,8 @@ def test_ci_refuses_an_option_that_it_does_not_have() -> None:
     ("schema", "path"),
     [
         ("github-workflows", ".github/workflows/ci.yaml"),
-        ("github-workflows", ".github/workflows/nightly.yaml"),
-        ("dependabot", ".github/dependabot.yml"),
+        pytest.param("github-workflows", ".github/workflows/nightly.yaml", marks=pytest.mark.nightly),
+        pytest.param("dependabot", ".github/dependabot.yml", marks=pytest.mark.nightly),
     ],
 )
 def test_the_files_of_github_are_valid(schema: str, path: str) -> None:

@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
+import pytest
 from packaging.utils import canonicalize_name
 
 from seller_platform_tests.lock import IMAGE_LOCK, locked_packages
@@ -18,6 +19,7 @@ PERMITTED = re.compile(
 )
 
 
+@pytest.mark.nightly  # .ci/run writes it
 def test_the_bill_of_materials_lists_every_package_with_its_hashes() -> None:
     command = [str(Path(sys.executable).with_name("cyclonedx-py")), "requirements", "--validate", str(IMAGE_LOCK)]
     components = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["components"]

@@ -14,10 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.nginx import nginx
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import COMMAND, announced_address, end_group, environment, free_port
 from seller_platform_tests.support.raw_server import Answer, serving
-from seller_platform_tests.support.served import ANN, Served
+from seller_platform_tests.support.served import ANN, Served, served
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
@@ -26,22 +29,31 @@ SLOWEST_SECONDS = 20.0
 ASKED = 50
 
 
-@pytest.fixture
-def behind(service: Served, database_url: str, tmp_path: Path) -> Iterator[tuple[Served, int]]:
+@pytest.fixture(scope="module")
+def behind(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Served, int]]:
     """The service of two workers behind nginx, and the port of the workers."""
+    name, folder = databases.lend(), tmp_path_factory.mktemp("behind")
+    with Database(postgres.url(name)) as database, served(database, database.url) as service:
+        yield from _behind(service, folder)
+    databases.take_back(name)
+
+
+def _behind(service: Served, folder: Path) -> Iterator[tuple[Served, int]]:
     variables = environment(
-        tmp_path / "home",
-        SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url,
+        folder / "home",
+        SELLER_PLATFORM_SERVICE_DATABASE_URL=service.database.url,
         SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES="127.0.0.1",
         SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER="100000",
     )
     command = [*COMMAND, "service", "run", "--workers", "2", "--no-worker", "--port", "0"]
-    with (log := tmp_path / "log").open("w") as file:
+    with (log := folder / "log").open("w") as file:
         process = subprocess.Popen(command, env=variables, stderr=file, start_new_session=True)
     try:
         port = int(announced_address(process, log).rpartition(":")[2])
-        (tmp_path / "run").mkdir()
-        with nginx(tmp_path / "run", port) as url:
+        (folder / "run").mkdir()
+        with nginx(folder / "run", port) as url:
             wait_for(lambda: httpx.get(f"{url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200)
             yield replace(service, base_url=url), port
     finally:

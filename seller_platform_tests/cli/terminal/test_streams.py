@@ -21,7 +21,9 @@ def _in_shell(line: str, home: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-"])
+@pytest.mark.parametrize(
+    "redirection", [">&-", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("<&-", "2>&-"))]
+)
 def test_a_closed_stream_ends_no_command_in_a_traceback(redirection: str, tmp_path: Path) -> None:
     ended = _in_shell(f"{_COMMAND} docs connect {redirection}", tmp_path)
 

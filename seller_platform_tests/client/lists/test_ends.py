@@ -193,7 +193,14 @@ def test_announced_rows_that_are_not_sent_are_no_empty_list(envelope: Envelope, 
 
 
 @pytest.mark.parametrize(
-    "envelope", [NO_COUNTS, _changed(total=3), _changed(total=lambda *each: 100 * each[0] + 1, last_page=None)]
+    "envelope",
+    [
+        _changed(total=3),
+        *(
+            pytest.param(each, marks=pytest.mark.nightly)
+            for each in (NO_COUNTS, _changed(total=lambda *each: 100 * each[0] + 1, last_page=None))
+        ),
+    ],
 )
 def test_a_list_without_an_end_is_refused(envelope: Envelope) -> None:
     numbers = count()

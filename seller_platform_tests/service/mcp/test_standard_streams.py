@@ -50,6 +50,7 @@ def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_pa
     assert asked.structured_content["rows"] == [{"values": {"login": "host"}}]
 
 
+@pytest.mark.nightly  # a client reads nothing else above
 def test_only_the_protocol_is_on_standard_output(company: Database, tmp_path: Path) -> None:
     variables = environment(tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=company.url)
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

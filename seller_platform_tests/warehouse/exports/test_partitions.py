@@ -222,7 +222,13 @@ with Database(sys.argv[1]) as database:
 """
 
 
-@pytest.mark.parametrize("failpoint", ["export.created", "export.read", "export.committed"])
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        "export.read",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("export.created", "export.committed")),
+    ],
+)
 def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: Path, failpoint: str) -> None:
     folder, partitions = tmp_path / "lake", [(ACCOUNT, MARCH), (ACCOUNT, APRIL)]
     temporary = tmp_path / "temporary"

@@ -172,7 +172,7 @@ def _hostile(server: Server) -> Iterator[str]:
         )
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.nightly)])
 def test_hostile_statements_read_no_secret_and_no_file_and_change_nothing(server: Server, count: int) -> None:
     with psycopg.connect(server.database.url) as owner:
         before = owner.execute(_STATE).fetchone()
