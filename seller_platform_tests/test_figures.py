@@ -64,7 +64,6 @@ SELECT row.*, 'S1.BENCH' FROM json_populate_recordset(NULL::lists.sent, %s::json
 """
 
 
-@pytest.mark.nightly
 def test_rows_that_a_tool_lost_changed_or_repeated_are_counted(database_url: str, tmp_path: Path) -> None:
     with free_service(1, 1, 300) as url, psycopg.connect(database_url, autocommit=True) as connection:
         job = Job(url, database_url, tmp_path, account_count=1, month_count=1)

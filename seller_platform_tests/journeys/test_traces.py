@@ -32,13 +32,13 @@ CANARIES = ("title-canary", "code-canary", "path-canary", "state-canary", "agent
 
 
 @contextmanager
-def _service(database_url: str, home: Path, workers: int = 2, **variables: str) -> Iterator[tuple[str, Path]]:
+def _service(database_url: str, home: Path, workers: str = "2", **variables: str) -> Iterator[tuple[str, Path]]:
     """Run the service; yield where it serves, and its log."""
     log = home / "service.log"
     told = environment(
         home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url, SELLER_PLATFORM_LOG_FORMAT="json", **variables
     )
-    command = [*COMMAND, "service", "run", "--port", "0", "--workers", str(workers)]
+    command = [*COMMAND, "service", "run", "--port", "0", "--workers", workers]
     with log.open("w") as file, subprocess.Popen(command, env=told, stderr=file) as process:
         try:
             yield announced_address(process, log), log
@@ -193,7 +193,7 @@ def test_what_fails_is_told_by_its_kind_alone(
         "    raise ValueError('title-canary')\n"
     )
     sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url, "OTEL_SERVICE_NAME": "mine"}
-    with _service(database_url, tmp_path, workers=1) as (base_url, _):
+    with _service(database_url, tmp_path, workers="1") as (base_url, _):
         variables = environment(tmp_path, BASE_URL=base_url, **sending)
         result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, check=False)
 
