@@ -2,13 +2,16 @@
 
 import random
 from collections import defaultdict
+from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import psycopg
 import pytest
+import time_machine
 from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
@@ -23,6 +26,7 @@ from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, DEFA
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.statements import interrupted
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
@@ -249,6 +253,69 @@ def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) ->
         )
 
     assert _error(other, JANUARY).code == "LedgerBookedTwiceError"
+
+
+def test_each_row_is_booked_once_whatever_happens_at_a_statement_of_a_closing(books: BookedAccount) -> None:
+    def closed_with_a_change(shop: BookedAccount, number: int) -> bool:
+        """Close February while the ledger of January is restated, and built, at a statement; then close March."""
+
+        def change() -> None:
+            entries.append(replace(FEE, order="late"))
+            with suppress(SellerPlatformError):
+                later = BookedAccount(impatient, shop.key, shop.account)
+                later.load(JANUARY, entries, read_on=date(2026, 3, 20))
+                build_partition(impatient, JOURNAL, shop.key, JANUARY)
+
+        entries = [SALE, FEE, PAYOUT]
+        shop.load(JANUARY, entries)
+        _close(shop, JANUARY)
+        for month in (FEBRUARY, MARCH):
+            shop.load(month, [])
+        with interrupted(shop.database, number, change) as interruption:
+            _close(shop, FEBRUARY)
+        _close(shop, MARCH)
+        return interruption.statements >= number
+
+    with closing(Database(books.database.url, settings={"lock_timeout": "50ms"})) as impatient:
+        for number in count(1):
+            shop = BookedAccount(
+                books.database, f"us-{number}", replace(books.account, id=number, seller_id=f"{number}")
+            )
+            connect_accounts(books.database, [(shop.key, shop.account)])
+            if not closed_with_a_change(shop, number):
+                break
+
+    assert number > 20
+    differ = (
+        "SELECT account, sum(amount) FROM seller.transactions GROUP BY account EXCEPT "
+        "SELECT account, sum(credit - debit) FROM platform.booked_lines WHERE line <> 'balance' GROUP BY account"
+    )
+    assert _rows(books, differ) == []
+
+
+def test_lines_of_former_accounts_are_not_booked_while_the_ledger_has_a_problem(books: BookedAccount) -> None:
+    _close(books, JANUARY)
+    books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
+    build_partition(books.database, JOURNAL, books.key, JANUARY)
+    held = {"verdict": "held", "notes": {"held": {"reason": "rows are missing"}}}
+    store_receipt(books.database, TRANSACTIONS, books.key, JANUARY, **held)
+
+    second = _close(books, FEBRUARY, replace(DEFAULT_ACCOUNTS, content="others"))
+    books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 4, 20))
+    third = _close(books, MARCH)
+
+    assert (second.closed.adjusting_entries, third.closed.adjusting_entries) == (0, 1)
+
+
+@pytest.mark.parametrize(("hour", "is_over"), [(7, False), (8, True)])
+def test_a_month_is_over_when_it_is_over_in_the_zone_of_the_account(
+    books: BookedAccount, hour: int, is_over: bool
+) -> None:
+    with time_machine.travel(datetime(2026, 2, 1, hour, 30, tzinfo=UTC), tick=False):
+        if is_over:
+            assert _close(books, JANUARY).is_new
+        else:
+            assert _error(books, JANUARY).code == "MonthNotOverError"
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET month = month", "DELETE FROM {}", "TRUNCATE {}"])

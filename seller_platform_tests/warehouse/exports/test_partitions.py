@@ -22,10 +22,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from sqlalchemy import text
 
-from seller_platform.contract import Dataset, Kind, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
+from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.exports.tables import prune_tables
 from seller_platform.warehouse.history.reverts import revert
@@ -33,13 +34,18 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.power_loss import Recording, recorded
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.statements import at_each_statement
+from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ACCOUNT = "S1/É:='.EU"
@@ -214,7 +220,10 @@ _EXPORT = f"""
 import sys
 from datetime import date
 from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.exports.partitions import export_partitions
 with Database(sys.argv[1]) as database:
     partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]
@@ -362,6 +371,13 @@ def test_a_hundred_synced_commits_get_a_checkpoint(database: Database, tmp_path:
     assert [name for name in synced if name in (f"{100:020}.json", *written[1])] == [f"{100:020}.json", *written[1]]
 
 
+_RECEIPT = text("""
+    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
+                                verdict, changed, started_at, finished_at)
+    VALUES ('orders', :account, :first, :after, 1, 1, 0, 1, '', 'match', true, now(), now())
+""")
+
+
 def _due(database: Database, folder: Path) -> int:
     derived = exported_to(ORDERS, str(folder))
     with database.begin() as connection:
@@ -383,6 +399,65 @@ def test_a_table_that_was_lost_is_written_again_as_a_whole(database: Database, t
 
     assert (exported, lost, _due(database, tmp_path)) == (0, 2, 0)
     assert _stored(tmp_path).num_rows == 3
+
+
+def test_an_export_is_current_only_with_the_rows_of_each_load_all_of_one_moment(
+    database: Database, tmp_path: Path
+) -> None:
+    def load() -> None:
+        totals.append(totals[-1] + 1)
+        with database.begin() as connection:  # both months at one moment
+            for month in (MARCH, APRIL):
+                connection.execute(_RECEIPT, {"account": ACCOUNT, "first": month.start, "after": month.end})
+            connection.execute(text("UPDATE seller.orders SET order_total = :total"), {"total": totals[-1]})
+
+    def export() -> None:
+        export_partitions(database, ORDERS, [(ACCOUNT, MARCH), (ACCOUNT, APRIL)], str(tmp_path), run_id="run")
+
+    totals, outdated = [Decimal(1)], 0
+    for month in (MARCH, APRIL):
+        _load(database, ORDERS, month, [_order("o", totals[-1], day=f"{month.start:%Y-%m}-02")])
+    for _ in at_each_statement(database, export, load):
+        first, second = _stored(tmp_path)["order_total"].to_pylist()
+
+        assert first == second
+        assert _due(database, tmp_path) == (0 if first == totals[-1] else 2)
+        outdated += first != totals[-1]
+
+    assert 3 < outdated < len(totals) - 1
+
+
+@pytest.mark.parametrize("is_older", [True, False], ids=["older than the files", "newer than the files"])
+def test_a_restored_database_has_no_current_export(
+    database: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path, is_older: bool
+) -> None:
+    def export(source: Database) -> None:
+        export_partitions(source, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path / "lake"), run_id="run")
+
+    connect_accounts(database, [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
+    _load(database, ORDERS, MARCH, [_order("o", Decimal(1))])
+    if is_older:
+        back_up(database_url, tmp_path / "backup")
+    export(database)
+    _load(database, ORDERS, MARCH, [_order("o", Decimal(2))])
+    if is_older:
+        export(database)
+    else:
+        back_up(database_url, tmp_path / "backup")
+    name = "test_restored_exports"
+    restore(postgres.database(name), tmp_path / "backup")
+    try:
+        with Database(postgres.url(name)) as restored:
+            restored.migrate()
+            before = other_rows(restored, str(tmp_path / "lake"))
+            export(restored)
+
+            assert before is not None
+            assert before[0].startswith("1 partition is not exported to")
+            assert _stored(tmp_path / "lake")["order_total"].to_pylist() == [1 if is_older else 2]
+            assert other_rows(restored, str(tmp_path / "lake")) is None
+    finally:
+        drop_database(postgres, name)
 
 
 def test_exports_of_one_table_wait_for_one_another(database: Database, tmp_path: Path) -> None:

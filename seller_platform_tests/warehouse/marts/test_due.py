@@ -1,20 +1,25 @@
-"""Tests that no mart is computed while the rows of one of its inputs may not be those of the upstream."""
+"""Tests of what decides whether a mart must not be built, or is current."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from psycopg import sql
+from sqlalchemy import delete, text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
-from seller_platform.errors import ListChangedError, RequestsUsedUpError, SellerPlatformError
+from seller_platform.errors import ListChangedError, RequestsUsedUpError, SellerPlatformError, SettingsError
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts import MARTS, Mart, mart_named, marts_with
 from seller_platform.warehouse.marts.due import Derived, state_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.shop import MARCH, Shop
 
 ACCOUNT, THIS_MONTH = "us-1", Window.month_of(utc_now().date())
 FAILED = ListChangedError("A list", attempts=3, last="more rows")
@@ -57,3 +62,66 @@ def test_each_input_stops_each_mart_that_reads_it(
                 error = state_of(connection, Derived.of(mart), ACCOUNT, month).input_problem()
                 assert (error and error.kind) == (kind if dataset in mart.datasets else None), (mart.name, dataset.name)
             connection.execute(delete(SLICES))
+
+
+def _is_current(shop: Shop, mart: Mart) -> bool:
+    with shop.database.begin() as connection:
+        return state_of(connection, Derived.of(mart), ACCOUNT, MARCH if mart.is_monthly else None).is_current
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_a_mart_is_not_current_after_a_change_of_what_its_account_is(shop: Shop, mart: Mart) -> None:
+    def is_current_after(change: str) -> bool:
+        shop.build(mart)
+        assert _is_current(shop, mart)
+        with shop.database.begin() as connection:
+            connection.execute(text(f"UPDATE platform.accounts SET {change}"))
+        return _is_current(shop, mart)
+
+    changes = ("currency_code = 'EUR'", "currency_code = NULL", "timezone = 'Asia/Tokyo'", "id = 9", "title = 'Other'")
+
+    assert [is_current_after(change) for change in changes] == [False] * 4 + [True]
+
+
+def test_a_mart_is_current_only_by_its_own_query_checks_and_parameters(shop: Shop) -> None:
+    own = mart_named("restock_plan")
+    query, check = (
+        own.query + sql.SQL(" -- another"),
+        replace(own.checks[0], contradictions=sql.SQL("SELECT 1 LIMIT 0")),
+    )
+    shop.build(own)
+    others = (
+        replace(own, query=query),
+        replace(own, checks=(check,)),
+        replace(own, columns=own.columns[::-1]),
+        replace(own, rules=("",)),
+        replace(own, parameters=(replace(own.parameters[0], default=5), *own.parameters[1:])),
+    )
+
+    assert _is_current(shop, own)
+    assert [_is_current(shop, other) for other in others] == [False] * len(others)
+    shop.build(own, **{own.parameters[0].name: 5})
+    assert not _is_current(shop, own)
+
+
+_FORMULA = (
+    "formula: own  # a -- b\nbeside: [product_cost]\nlines:\n  - {line: a, counts: yes, entries: [{type: 'A  -- B'}]}\n"
+)
+_ACCOUNTS = (
+    "balance: {name: 'Marketplace -- clearing', code: '200'}\n"
+    "lines:\n  - {line: payouts, name: A  B, entries: [{type: 'Transfer*'}]}\n"
+)
+
+
+@pytest.mark.parametrize(("name", "content"), [("profit_bridge_monthly", _FORMULA), ("journal_entries", _ACCOUNTS)])
+def test_rules_that_differ_in_a_byte_make_another_mart(tmp_path: Path, name: str, content: str) -> None:
+    path, versions, files = tmp_path / "rules.yaml", set[str](), 0
+    texts = {content, *(content[:at] + added + content[at:] for at in range(len(content) + 1) for added in " 9\n")}
+    for each in texts:
+        path.write_text(each)
+        with suppress(SettingsError):
+            marts = marts_with(path, None) if content is _FORMULA else marts_with(None, path)
+            versions.add(next(mart.version for mart in marts if mart.name == name))
+            files += 1
+
+    assert len(versions) == files > 40
