@@ -43,7 +43,6 @@ from seller_platform.orchestration.assets.reporting import keys_read
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts_by_key
-from seller_platform.warehouse.marts.due import waited_for
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -129,7 +128,7 @@ def alert_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -
         return evaluate
 
     sensors = [
-        sensor("problems", "what platform.problems names", _read_problems, _failing_or_waited_for, newest=lambda _: 0),
+        sensor("problems", "what platform.problems names", _read_problems, lambda *of: {*of[-1]}, newest=lambda _: 0),
         sensor(
             "run_failures",
             "runs that failed for another reason",
@@ -169,13 +168,6 @@ def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
     rows = to_report(problems(database, accounts=keys), tick.now)
     end_acknowledgements(database)
     return [_failure_of(row, placement) for row in rows]
-
-
-def _failing_or_waited_for(tick: Tick, causes: Mapping[str, Cause], failing: Collection[str]) -> Set[str]:
-    """Return the causes of failures, and those for which the partition of a mart is still red in the Dagster UI."""
-    ended = {key: cause.sentences for key, cause in causes.items() if key not in failing}
-    reasons = waited_for(tick.database, [each for sentences in ended.values() for each in sentences])
-    return {*failing, *(key for key, sentences in ended.items() if not reasons.isdisjoint(sentences))}
 
 
 def _failure_of(problem: Problem, placement: Placement) -> Failure:

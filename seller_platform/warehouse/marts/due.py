@@ -20,7 +20,7 @@ from seller_platform.commands import runnable
 from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
-from seller_platform.warehouse.postgres.database import IDENTITY, Database, driver_of
+from seller_platform.warehouse.postgres.database import IDENTITY, driver_of
 from seller_platform.warehouse.schema.tables import SELLER
 
 RETRIED_AFTER = timedelta(hours=1)
@@ -28,8 +28,6 @@ RETRIED_AFTER = timedelta(hours=1)
 
 So is one that was made without a run and that Dagster does not know.
 """
-
-_WAITS_AT_MOST = timedelta(days=7)
 
 EVERY_ACCOUNT = ""
 """The account of a partition that is of all accounts."""
@@ -45,51 +43,41 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
                          %(months_before)s::int[], %(months_after)s::int[])
 ),
 changed AS (
-    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month,
+    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, NULL AS problem,
            hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, pruned_before), 0) AS change
     FROM platform.slices
     WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL
-    SELECT name, account, month, hashtextextended(concat_ws('|', name, month, changed_build_id), 0)
+    SELECT name, account, month, NULL, hashtextextended(concat_ws('|', name, month, changed_build_id), 0)
     FROM platform.derived_partitions
     WHERE folder = '' AND name = ANY (%(input)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
-),
-doubted AS (
-    SELECT dataset AS name, account, month, kind,
-           jsonb_build_array(dataset, month, kind, concat_ws(' ', message, next_step)) AS problem
+    UNION ALL
+    SELECT dataset, account, month,
+           CAST(jsonb_build_array(kind, dataset, month, concat_ws(' ', message, next_step)) AS text), NULL
     FROM platform.problems
     WHERE blocks AND %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
       AND (%(of_months)s OR month IS NULL OR month >= date_trunc('month', %(now)s) - interval '3 months')
 ),
-reach AS (SELECT name, is_monthly, shift FROM input, generate_series(-months_after, months_before) AS shift),
 read AS (
-    SELECT account, read_by.month, sum(change) AS changes, array_agg(DISTINCT name) FILTER (WHERE shift = 0) AS names
-    FROM reach JOIN changed USING (name)
+    SELECT account, read_by.month, sum(change) AS changes, min(problem COLLATE "C") AS problem,
+           array_agg(DISTINCT name) FILTER (WHERE shift = 0 AND change IS NOT NULL) AS names
+    FROM input JOIN changed USING (name)
+    CROSS JOIN generate_series(-months_after, months_before) AS shift
     CROSS JOIN LATERAL (
         SELECT CASE WHEN is_monthly THEN CAST(changed.month + make_interval(months => shift) AS date) END AS month
     ) AS read_by
     GROUP BY account, read_by.month
-),
-blocked AS (
-    SELECT DISTINCT ON (account, read_by.month) account, read_by.month, problem
-    FROM reach JOIN doubted USING (name)
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN is_monthly THEN CAST(doubted.month + make_interval(months => shift) AS date) END AS month
-    ) AS read_by
-    ORDER BY account, read_by.month, kind DESC, doubted.month
 ),
 state AS (
     SELECT part.account, part.month, derived.error, derived.tried_at, derived.run_id,
            ARRAY(SELECT name FROM input
                  WHERE is_required AND name <> ALL (coalesce(own.names, '{{}}') || coalesce(whole.names, '{{}}'))
                 ) AS missing,
-           coalesce(blocked.problem, blocked_whole.problem) AS problem, made_of.fingerprint,
+           CAST(least(own.problem, whole.problem) AS jsonb) AS problem, made_of.fingerprint,
            coalesce(derived.fingerprint = made_of.fingerprint, false) AS is_tried
     FROM part
     LEFT JOIN read AS own ON own.account = part.account AND own.month = part.month
     LEFT JOIN read AS whole ON whole.account = part.account AND whole.month IS NULL
-    LEFT JOIN blocked ON blocked.account = part.account AND blocked.month = part.month
-    LEFT JOIN blocked AS blocked_whole ON blocked_whole.account = part.account AND blocked_whole.month IS NULL
     LEFT JOIN platform.accounts AS listed ON listed.key = part.account
     LEFT JOIN platform.derived_partitions AS derived
            ON derived.folder = %(folder)s AND derived.name = %(name)s AND derived.account = part.account
@@ -126,14 +114,6 @@ ON CONFLICT (folder, name, account, month) DO UPDATE SET
                             THEN former.changed_build_id ELSE excluded.changed_build_id END,
     failed_checks = CASE WHEN excluded.error IS NULL THEN excluded.failed_checks ELSE former.failed_checks END,
     failed_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(former.failed_since, excluded.failed_since) END
-"""
-
-# What an account that is listed no more waits for never comes.
-_WAITED_FOR = """
-SELECT reason FROM unnest(%(reasons)s::text[]) AS reason
-WHERE EXISTS (SELECT FROM platform.derived_partitions
-              WHERE error = %(waits)s AND tried_at > %(tried_after)s AND position(rtrim(reason, '.') IN message) > 0
-                AND account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL))
 """
 
 
@@ -200,7 +180,7 @@ class PartitionState:
     Attributes:
         month: The first day of the month; None where the partition is a whole account.
         missing: The required inputs that were never loaded; with any, nothing can be made.
-        problem: Of the slice of an input of a mart, for which it must not be built: dataset, month, kind and sentence.
+        problem: Of the slice of an input of a mart, for which it must not be built: kind, dataset, month and sentence.
         fingerprint: Of all that decides what is made; an equal one means that nothing changed.
         is_tried: Whether the newest try had this fingerprint.
         is_current: Whether it did, and succeeded.
@@ -210,7 +190,7 @@ class PartitionState:
     account: str
     month: date | None
     missing: Sequence[str]
-    problem: tuple[str, str | None, str, str] | None
+    problem: tuple[str, str, str | None, str] | None
     fingerprint: bytes
     is_tried: bool
     is_current: bool
@@ -236,7 +216,7 @@ class PartitionState:
         """
         if self.problem is None:
             return None
-        dataset, month, kind, sentence = self.problem
+        kind, dataset, month, sentence = self.problem
         partition = f"{self.account}|{month}" if month else self.account
         return InputProblemError(kind, f"{key_prefix}{SELLER}/{dataset}", partition, runnable(sentence))
 
@@ -324,20 +304,3 @@ def forget_tries(connection: Connection, derived: Derived) -> None:
     """
     statement = "DELETE FROM platform.derived_partitions WHERE folder = %s AND name = %s AND error IS NULL"
     driver_of(connection).execute(statement, (derived.folder, derived.name))
-
-
-def waited_for(database: Database, reasons: Sequence[str]) -> frozenset[str]:
-    """Return for which of these problems of inputs a partition of a mart was not built.
-
-    A try of more than a week ago does not count, because nothing may build the partition again: its mart was removed,
-    the sensor is off, or no component reads the account. So for a problem that lasted longer none is waited for.
-    """
-    if not reasons:
-        return frozenset()
-    values = {
-        "waits": InputProblemError.__name__,
-        "reasons": list(reasons),
-        "tried_after": utc_now() - _WAITS_AT_MOST,
-    }
-    with database.begin() as connection:
-        return frozenset(reason for (reason,) in driver_of(connection).execute(_WAITED_FOR, values))

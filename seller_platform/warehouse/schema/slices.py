@@ -114,7 +114,9 @@ BEGIN
         SET held_load_ids = platform.open_loads(slice.held_load_ids || NEW.id);
         RETURN NULL;
     END IF;
-    UPDATE platform.slices SET first_day = least(first_day, snapshot_day)
+    UPDATE platform.slices
+    SET first_day = least(first_day, snapshot_day),
+        changed_load_id = CASE WHEN NEW.changed THEN NEW.id ELSE changed_load_id END
     WHERE of_month IS NULL AND dataset = NEW.dataset AND account = NEW.account AND month IS NULL
       AND (load_id > NEW.id OR newest_day > snapshot_day);
     IF FOUND THEN

@@ -11,7 +11,6 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.errors import (
     BudgetTooSmallError,
-    InputProblemError,
     ListChangedError,
     ReadingHeldError,
     ReauthorizationRequiredError,
@@ -20,8 +19,6 @@ from seller_platform.errors import (
 )
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, keep_comparison
 from seller_platform_tests.support.alerting import Alerting
 from seller_platform_tests.support.receipts import mark_loaded
@@ -125,38 +122,6 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
     assert str(changed) in new
     assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
     assert resolved.splitlines()[-1].startswith("Still open: Failed: seller/orders of")
-
-
-def wait_for(shop: Shop, error: SellerPlatformError | None, *, month: Window = MARCH) -> None:
-    """Store that a mart was not built because of the error of an input, or that it was built."""
-    profit, partition = Derived.of(MARTS[0]), f"{KEYS[0]}|{month.start}"
-    refused = InputProblemError("failed", "seller/orders", partition, str(error)) if error else None
-    with shop.database.begin() as connection:
-        state = state_of(connection, profit, KEYS[0], month)
-        keep_try(connection, profit, state, run_id="run-1", digest=None if error else b"rows", error=refused)
-
-
-def test_a_cause_is_open_while_a_mart_waits_that_was_tried_this_week(shop: Shop) -> None:
-    changed = [ListChangedError("orders", attempts=attempts, last="page 4") for attempts in (3, 4)]
-    shop.fail(changed[0], KEYS[0])
-    shop.tick()
-    shop.fail(changed[1], KEYS[0], month=APRIL)
-    wait_for(shop, changed[1], month=APRIL)
-    shop.tick()
-
-    shop.repair(KEYS[0])
-    shop.repair(KEYS[0], month=APRIL)
-    waits = shop.tick()
-    wait_for(shop, None, month=APRIL)
-    built = shop.tick()
-    shop.fail(away(), KEYS[1])
-    wait_for(shop, away())
-    shop.tick()
-    shop.execute("UPDATE platform.derived_partitions SET tried_at = tried_at - interval '8 days'")
-    shop.repair(KEYS[1])
-
-    assert (waits, built, shop.tick()) == ("1 cause is open", "no cause is open", "no cause is open")
-    assert shop.receiver.texts[1].startswith("Resolved: Failed: seller/orders of Möbel Söhne")
 
 
 def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -> None:

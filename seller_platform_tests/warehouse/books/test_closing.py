@@ -255,7 +255,7 @@ def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) ->
     assert _error(other, JANUARY).code == "LedgerBookedTwiceError"
 
 
-def test_each_row_is_booked_once_whatever_happens_at_a_statement_of_a_closing(books: BookedAccount) -> None:
+def test_each_row_is_booked_once_whatever_happens_during_a_closing(books: BookedAccount) -> None:
     def closed_with_a_change(shop: BookedAccount, number: int) -> bool:
         """Close February while the ledger of January is restated, and built, at a statement; then close March."""
 
@@ -293,12 +293,12 @@ def test_each_row_is_booked_once_whatever_happens_at_a_statement_of_a_closing(bo
     assert _rows(books, differ) == []
 
 
-def test_lines_of_former_accounts_are_not_booked_while_the_ledger_has_a_problem(books: BookedAccount) -> None:
+def test_lines_of_former_accounts_are_not_booked(books: BookedAccount) -> None:
     _close(books, JANUARY)
     books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
     build_partition(books.database, JOURNAL, books.key, JANUARY)
-    held = {"verdict": "held", "notes": {"held": {"reason": "rows are missing"}}}
-    store_receipt(books.database, TRANSACTIONS, books.key, JANUARY, **held)
+    note = {"held": {"reason": "rows are missing"}}
+    store_receipt(books.database, TRANSACTIONS, books.key, JANUARY, verdict="held", notes=note)
 
     second = _close(books, FEBRUARY, replace(DEFAULT_ACCOUNTS, content="others"))
     books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 4, 20))

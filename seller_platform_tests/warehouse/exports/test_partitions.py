@@ -401,9 +401,7 @@ def test_a_table_that_was_lost_is_written_again_as_a_whole(database: Database, t
     assert _stored(tmp_path).num_rows == 3
 
 
-def test_an_export_is_current_only_with_the_rows_of_each_load_all_of_one_moment(
-    database: Database, tmp_path: Path
-) -> None:
+def test_an_export_is_current_with_the_rows_of_each_load_of_one_moment(database: Database, tmp_path: Path) -> None:
     def load() -> None:
         totals.append(totals[-1] + 1)
         with database.begin() as connection:  # both months at one moment

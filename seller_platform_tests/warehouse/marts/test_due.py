@@ -70,7 +70,7 @@ def _is_current(shop: Shop, mart: Mart) -> bool:
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
-def test_a_mart_is_not_current_after_a_change_of_what_its_account_is(shop: Shop, mart: Mart) -> None:
+def test_a_mart_is_not_current_after_its_account_changed(shop: Shop, mart: Mart) -> None:
     def is_current_after(change: str) -> bool:
         shop.build(mart)
         assert _is_current(shop, mart)
@@ -100,7 +100,7 @@ def test_a_mart_is_current_only_by_its_own_query_checks_and_parameters(shop: Sho
 
     assert _is_current(shop, own)
     assert [_is_current(shop, other) for other in others] == [False] * len(others)
-    shop.build(own, **{own.parameters[0].name: 5})
+    shop.build(own, None, lead_time_days=5)
     assert not _is_current(shop, own)
 
 
