@@ -122,7 +122,6 @@ def test_of_several_currencies_the_currency_is_first_and_a_warning_is_kept(store
     assert currencies == [["USD"], [], ["USD"], ["EUR", "USD"]]
     assert [each.columns[0] for each in (one, stock, profit, several)] == ["account", "account", "account", "currency"]
     assert several.attrs["warning"] == str(given[0].message)
-    assert all(isinstance(each.attrs["problems"], list) for each in (one, profit))
     assert {each.attrs["sample"] for each in (one, profit)} == {str(Sample({}))}
     assert given[0].filename == __file__
     assert table.column_names == list(several.columns)

@@ -156,9 +156,10 @@ def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRo
 
 def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem]:
     """List what is wrong with the stored rows now, with the next step of each."""
-    accounts = [each.key for each in asker.chosen_accounts(arguments.accounts)]
-    now = asker.clock()
-    found = problems(asker.database, accounts=accounts)
+    now, keys = asker.clock(), None
+    if asker.accounts is not None or arguments.accounts:  # all others see those of connections, too
+        keys = [each.key for each in asker.chosen_accounts(arguments.accounts)]
+    found = problems(asker.database, accounts=keys)
     rows = tuple(replace(each, message=hidden(each.kind, each.message)) for each in found)
     return ToolAnswer(
         rows=rows,

@@ -6,22 +6,11 @@ import click
 
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Document, MonthText, Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.months import Month
 from seller_platform.counts import count_of
+from seller_platform.warehouse.monitoring.problems import Acknowledged
 from seller_platform.warehouse.monitoring.problems import acknowledge as acknowledge_problems
-
-
-class AcknowledgedSlice(Document, frozen=True):
-    """A slice, or what else has the problem.
-
-    Attributes:
-        month: Null where it has no months.
-    """
-
-    dataset: str
-    account: str
-    month: MonthText | None
 
 
 class AcknowledgeDocument(Document, frozen=True):
@@ -33,7 +22,7 @@ class AcknowledgeDocument(Document, frozen=True):
 
     kind: str
     until: date | None
-    acknowledged: list[AcknowledgedSlice]
+    acknowledged: tuple[Acknowledged, ...]
 
 
 @click.command()
@@ -65,11 +54,7 @@ def acknowledge(
         known = acknowledge_problems(
             installation.database, kind, dataset=dataset, account=account, month=month, until=day, note=note
         )
-    slices = [
-        AcknowledgedSlice(dataset=of, account=key, month=f"{of_month:%Y-%m}" if of_month else None)
-        for of, key, of_month in known
-    ]
     output.result(
-        f"{count_of(len(slices), 'problem', 'is')} acknowledged{f' until {day}' if day else ''}.",
-        AcknowledgeDocument(kind=kind, until=day, acknowledged=slices),
+        f"{count_of(len(known), 'problem', 'is')} acknowledged{f' until {day}' if day else ''}.",
+        AcknowledgeDocument(kind=kind, until=day, acknowledged=known),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seller_platform.cli.output import with_title
-from seller_platform.cli.status.overview import Overview
+from seller_platform.cli.status.overview import StatusDocument
 from seller_platform.cli.terminal.colours import Colour
 from seller_platform.counts import count_of
 from seller_platform.errors import first_few
@@ -34,23 +34,23 @@ class Notice:
     is_error: bool = False
 
 
-def findings(overview: Overview) -> list[Notice]:
+def findings(status: StatusDocument) -> list[Notice]:
     """Return what needs attention: a finding for each problem, whose datasets are named together."""
     groups: dict[tuple[object, ...], list[Problem]] = {}
-    for each in overview.problems:
+    for each in status.problems:
         groups.setdefault((each.kind, each.severity, each.message, each.acknowledged_by), []).append(each)
-    return [*(_notice(overview, group) for group in groups.values()), *_restated(overview)]
+    return [*(_notice(status, group) for group in groups.values()), *_restated(status)]
 
 
-def _notice(overview: Overview, group: Sequence[Problem]) -> Notice:
+def _notice(status: StatusDocument, group: Sequence[Problem]) -> Notice:
     first = group[0]
     key = first.accounts[0]
     text, named = first.message, f"{first.dataset} of {key}"
     if text.startswith(f"{named}, "):
-        text = f"{first.dataset} of {with_title(key, overview.titles)}{text.removeprefix(named)}"
+        text = f"{first.dataset} of {with_title(key, status.titles)}{text.removeprefix(named)}"
     elif first.dataset != "accounts":
         owners = max(each.owners for each in group)
-        whose = with_title(key, overview.titles) if owners == 1 else count_of(owners, "account")
+        whose = with_title(key, status.titles) if owners == 1 else count_of(owners, "account")
         text = f"{first_few([each.dataset for each in group])} of {whose}{_months(first)}: {first.message}"
     if first.amount is not None:
         text += f" {first.amount:,f} {first.currency or ''}".rstrip()
@@ -87,11 +87,11 @@ def _command_of(group: Sequence[Problem]) -> str:
     return f"{_LISTED} WHERE kind = '{first.kind}'\""
 
 
-def _restated(overview: Overview) -> Iterator[Notice]:
-    for each in overview.activity.restatements:
+def _restated(status: StatusDocument) -> Iterator[Notice]:
+    for each in status.since_yesterday.restatements:
         month = f" {each.first_day:%Y-%m}" if f"{each.first_day:%Y-%m}" == f"{each.last_day:%Y-%m}" else ""
         days = f"{each.first_day}" if each.first_day == each.last_day else f"{each.first_day}..{each.last_day}"
         amount = "" if each.amount is None else f"{each.amount_name} {each.amount:+,f}; "
         rows = f"{count_of(each.rows_came, 'row')} came, {each.rows_went:,} went"
-        text = f"{each.dataset} of {with_title(each.account, overview.titles)}, {days}: {amount}{rows}"
+        text = f"{each.dataset} of {with_title(each.account, status.titles)}, {days}: {amount}{rows}"
         yield Notice("restated", Colour.HEADING, text, f"seller-platform diff {each.dataset} {each.account}{month}")

@@ -1,66 +1,75 @@
-"""Everything that the screen of `status` shows, read from the warehouse."""
+"""What is stored and what needs attention, read from the warehouse: the screen and the document of `status`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
+from seller_platform.cli.output import Document, Moment, MonthText
+from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
+from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
-from seller_platform.warehouse.monitoring.sampling import Sample, sample
-from seller_platform.warehouse.monitoring.slice_states import SliceStates, slice_states
+from seller_platform.warehouse.monitoring.sampling import Stratum, sample
+from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
 
 _RECENT = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class Overview:
-    """The state of the warehouse at a moment.
+class StatusDocument(Document, frozen=True):
+    """What is stored, and what needs attention.
 
     Attributes:
-        since: The first day of history.
-        accounts: The accounts that are listed today.
         titles: The titles of all accounts, by key.
-        activity: What was read and restated since yesterday.
-        requests_per_day: How many requests each connection may send on one day; None for any number.
-        requests_today: How many requests of today (UTC) each connection has sent; None unless they are limited.
-        sample: What random comparisons say of all slices.
+        problems: What is wrong, what matters most first, as in the view `platform.problems`.
+        months: The worst state of any dataset, by account and month.
+        requests_per_day: How many requests each connection may send; null for any number.
+        requests_today: How many each connection has sent; null where they are not limited, and not counted.
+        sample: What random comparisons with the upstream say of all slices, in one sentence.
+        differing_at_most: The share of slices, by their rows, that differ at most with 95 % confidence: of those that
+            are settled, and of those that may still change. Without those of which none was compared.
     """
 
-    now: datetime
-    since: date
-    accounts: Sequence[KnownAccount]
-    titles: Mapping[str, str]
-    states: SliceStates
-    problems: Sequence[Problem]
-    activity: Activity
-    grants: Sequence[GrantFacts]
+    read_at: Moment
+    history_start: date
+    titles: dict[str, str]
+    problems: tuple[Problem, ...]
+    coverage: list[Coverage]
+    grants: tuple[GrantFacts, ...]
+    months: dict[str, dict[MonthText, SliceState]]
     requests_per_day: int | None
-    requests_today: Mapping[str, int] | None
-    sample: Sample
+    requests_today: dict[str, int] | None
+    since_yesterday: Activity
+    sample: str
+    differing_at_most: dict[Stratum, float]
 
 
-def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
+def overview(
+    database: Database, *, since: date, now: datetime, requests_per_day: int | None = None, covers: bool = False
+) -> StatusDocument:
     """Read the state of the warehouse at a moment.
 
     Args:
         since: The first day of history.
         requests_per_day: How many requests each connection may send on one day; None for any number.
+        covers: Whether to read the days, rows and age of each dataset and account.
     """
-    listed = accounts(database)
-    return Overview(
-        now,
-        since,
-        listed,
-        account_titles(database),
-        slice_states(database, since=since, now=now, listed=listed),
-        problems(database),
-        activity_since(database, now - _RECENT),
-        grant_facts(database),
-        requests_per_day,
-        None if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
-        sample(database, now),
+    states, sampled, grants = slice_states(database, since=since, now=now), sample(database, now), grant_facts(database)
+    months = [f"{month.start:%Y-%m}" for month in states.months]
+    sent = None if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date())
+    return StatusDocument(
+        read_at=now,
+        history_start=since,
+        titles=dict(account_titles(database)),
+        problems=problems(database),
+        coverage=coverage(database, since=since, now=now) if covers else [],
+        grants=grants,
+        months={
+            account.key: dict(zip(months, states.months_of(account.key), strict=True)) for account in states.accounts
+        },
+        requests_per_day=requests_per_day,
+        requests_today=None if sent is None else {each.connection: sent.get(each.connection, 0) for each in grants},
+        since_yesterday=activity_since(database, now - _RECENT),
+        sample=str(sampled),
+        differing_at_most=sampled.bounds,
     )

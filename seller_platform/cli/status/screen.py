@@ -10,12 +10,12 @@ from rich.cells import cell_len
 
 from seller_platform.cli.output import printable, with_title
 from seller_platform.cli.status.findings import Notice, findings
-from seller_platform.cli.status.overview import Overview
+from seller_platform.cli.status.overview import StatusDocument
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import wrapped
 from seller_platform.commands import runnable, runnable_command
+from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.monitoring.slice_states import SliceState
 
 _ANY_WIDTH = 10_000
@@ -44,45 +44,45 @@ class Size:
     height: int | None
 
 
-def screen(overview: Overview, size: Size, data: Path | None = None) -> list[str]:
+def screen(status: StatusDocument, size: Size, data: Path | None = None) -> list[str]:
     """Return the lines of the screen, at most as many as it is high.
 
     Args:
         data: The folder with the rows, where it is not part of the home folder.
     """
     width = size.width or _ANY_WIDTH
-    head = _head(overview, width, data)
+    head = _head(status, width, data)
     room = None if size.height is None else size.height - len(head) - 2
-    attention = _attention(findings(overview), width, None if room is None else room - _FEWEST_ACCOUNTS - 4)
+    attention = _attention(findings(status), width, None if room is None else room - _FEWEST_ACCOUNTS - 4)
     if room is not None:
         room -= len(attention) + 4  # the two heads of the map, the rest of the accounts, and the legend
-    return [*head, *_map(overview, width, room), "", *attention]
+    return [*head, *_map(status, width, room), "", *attention]
 
 
-def _head(overview: Overview, width: int, data: Path | None) -> list[str]:
-    now, activity = overview.now.astimezone(UTC), overview.activity
+def _head(status: StatusDocument, width: int, data: Path | None) -> list[str]:
+    now, activity = status.read_at.astimezone(UTC), status.since_yesterday
     text = (
-        f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(overview.accounts), 'account')} since {overview.since}. Since "
+        f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(status.months), 'account')} since {status.history_start}. Since "
         f"yesterday: {count_of(activity.loads, 'load')}, {count_of(activity.rows_came, 'new row')}."
     )
-    if (today := overview.requests_today) is not None:
-        sent = (f"{each.connection} {today.get(each.connection, 0):,}" for each in overview.grants)
-        text += f" Requests of today, of {overview.requests_per_day:,}: {', '.join(sent)}."
-    if overview.sample.strata:
-        text += f" {overview.sample}."
+    if status.requests_today is not None:
+        sent = (f"{connection} {requests:,}" for connection, requests in status.requests_today.items())
+        text += f" Requests of today, of {status.requests_per_day:,}: {', '.join(sent)}."
+    if status.differing_at_most:
+        text += f" {status.sample}."
     if data is not None:
         text += f" The rows are in {data}."
     return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]
 
 
-def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
+def _map(status: StatusDocument, width: int, room: int | None) -> Iterator[str]:
     """Yield the heat map, the accounts with most problems first."""
-    states = overview.states
-    order = sorted(overview.accounts, key=lambda account: (-states.troubled_months(account.key), account.key))
+    states = {key: list(of_months.values()) for key, of_months in status.months.items()}
+    order = sorted(states, key=lambda key: (-_troubled(states[key]), key))
     shown = order if room is None else order[: max(room, _FEWEST_ACCOUNTS)]
-    longest = max((len(account.key) for account in shown), default=0)
-    count = max(1, min(len(states.months), _MOST_MONTHS, width - longest - 2))
-    latest = [month.start for month in states.months[-count:]]
+    longest, months = max(map(len, shown), default=0), [*next(iter(status.months.values()), ())]
+    count = max(1, min(len(months), _MOST_MONTHS, width - longest - 2))
+    latest = [read_month(month) for month in months[-count:]]
     years = ""
     for position, month in enumerate(latest):
         # Without room before the next year, the first one has no name; it is the year before.
@@ -90,20 +90,16 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
             years = f"{years:<{position}}{month:%Y}"
     yield _painted(years, Colour.FAINT)
     yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)
-    for account in shown:
-        of_months = "".join(map(_sign, states.months_of(account.key)[-count:]))
-        yield f"{of_months}  {_name(overview, account, width - count - 2)}"
+    for key in shown:
+        yield f"{''.join(map(_sign, states[key][-count:]))}  {_name(status, key, width - count - 2)}"
     if len(order) > len(shown):
         rest = order[len(shown) :]
-        troubled = sum(states.troubled_months(account.key) > 0 for account in rest)
-        which = f"{troubled:,} of them with months that are not loaded" if troubled else "with every month loaded"
+        number = sum(_troubled(states[key]) > 0 for key in rest)
+        which = f"{number:,} of them with months that are not loaded" if number else "with every month loaded"
         yield _painted(f"and {count_of(len(rest), 'more account')}, {which}", Colour.FAINT)
-    states_shown = {
-        SliceState.LOADED,
-        *(state for account in shown for state in states.months_of(account.key)[-count:]),
-    }
+    states_shown = {SliceState.LOADED, *(state for key in shown for state in states[key][-count:])}
     named = [state.value for state in SliceState if state in states_shown]
-    earlier = len(states.months) - count
+    earlier = len(months) - count
     left_out = f"({count_of(earlier, 'earlier month')} left out)" if earlier else ""
     signs = [_sign(SliceState(name)) for name in named]
     if sum(map(len, named)) + 4 * len(named) + len(left_out) <= width:
@@ -142,10 +138,14 @@ def _lines(notice: Notice, width: int) -> Iterator[str]:
     yield f"{indent}{_painted(command, Colour.HEADING)}"
 
 
-def _name(overview: Overview, account: KnownAccount, room: int) -> str:
+def _troubled(states: Sequence[SliceState]) -> int:
+    return sum(state is not SliceState.LOADED for state in states)
+
+
+def _name(status: StatusDocument, key: str, room: int) -> str:
     """Return the title and the key of an account; where they do not fit, the key, which can be typed."""
-    named = printable(with_title(account.key, overview.titles))
-    return named if cell_len(named) <= room else account.key
+    named = printable(with_title(key, status.titles))
+    return named if cell_len(named) <= room else key
 
 
 def _sign(state: SliceState) -> str:

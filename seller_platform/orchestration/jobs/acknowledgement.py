@@ -62,7 +62,7 @@ def acknowledge_job(placement: Placement = WHOLE) -> dg.JobDefinition:
                 note=config.note,
             )
         context.log.info("%s acknowledged", count_of(len(found), "problem", "is"))
-        names = {dataset for dataset, _, _ in found}
+        names = {each.dataset for each in found}
         report_after_step(context, warehouse.database, placement, *(each for each in DATASETS if each.name in names))
 
     return note_problems

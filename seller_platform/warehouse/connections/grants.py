@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, RowMapping, Select, select, update
+import msgspec
+from sqlalchemy import Connection, RowMapping, Select, case, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.tokens import TokenPair
@@ -18,29 +18,23 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GRANTS
 
 
-@dataclass(frozen=True)
-class GrantFacts:
-    """What may be shown of a grant."""
+class GrantFacts(msgspec.Struct, frozen=True):
+    """What may be shown of the grant of a connection.
+
+    Attributes:
+        refused: Why the upstream refused it for good.
+        rotations: How many times the token pair was replaced.
+        expires_at: When its access token ends.
+        ends_at: When its refresh token ends, unless it is rotated before.
+    """
 
     connection: str
-    generation: int
+    state: Literal["granted", "refused"]
+    refused: str | None
+    rotations: int
     issued_at: datetime
     expires_at: datetime
-    refused: str | None
-
-    @property
-    def state(self) -> str:
-        return "refused" if self.refused else "granted"
-
-    @property
-    def rotations(self) -> int:
-        """How many times the token pair was replaced."""
-        return self.generation - 1
-
-    @property
-    def dies_at(self) -> datetime:
-        """When the refresh token stops working, unless it is rotated before."""
-        return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
+    ends_at: datetime
 
 
 class LockedGrant:
@@ -107,9 +101,12 @@ class Grants:
 
 def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
     """Return what may be shown of every grant; no key is needed."""
-    columns = [GRANTS.c[name] for name in GrantFacts.__dataclass_fields__]
-    rows = database.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
-    return tuple(GrantFacts(*row) for row in rows)
+    of_grant = GRANTS.c
+    state = case((of_grant.refused.is_(None), "granted"), else_="refused")
+    ends_at = of_grant.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
+    rotations = of_grant.generation - 1
+    facts = (of_grant.connection, state, of_grant.refused, rotations, of_grant.issued_at, of_grant.expires_at, ends_at)
+    return tuple(GrantFacts(*row) for row in database.execute(select(*facts).order_by(of_grant.connection)))
 
 
 def reseal_grants(transaction: Connection, box: SecretBox) -> int:

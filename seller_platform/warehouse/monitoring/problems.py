@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+import msgspec
 from sqlalchemy import text
 
 from seller_platform import errors
@@ -179,6 +180,18 @@ def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
     )
 
 
+class Acknowledged(msgspec.Struct, frozen=True):
+    """A problem that is acknowledged.
+
+    Attributes:
+        month: The first day of the month; None of a list without days.
+    """
+
+    dataset: str
+    account: str
+    month: date | None
+
+
 _ACKNOWLEDGE = text("""
     INSERT INTO platform.acknowledgements (kind, dataset, account, month, message, rows, amount, until, note)
     SELECT kind, dataset, account, month, message, max(rows), max(abs(amount)), CAST(:until AS date),
@@ -205,7 +218,7 @@ def acknowledge(
     month: date | None = None,
     until: date | None = None,
     note: str | None = None,
-) -> Sequence[tuple[str, str, date | None]]:
+) -> tuple[Acknowledged, ...]:
     """Note that a person knows the problems of a kind, and return their datasets, accounts and months.
 
     Args:
@@ -225,7 +238,7 @@ def acknowledge(
     chosen = None if accounts is None else list(accounts)
     bound = {"kind": kind, "dataset": dataset, "accounts": chosen, "month": month, "until": until, "note": note}
     with database.begin() as connection:
-        known = connection.execute(_ACKNOWLEDGE, bound).tuples().all()
+        known = tuple(Acknowledged(*row) for row in connection.execute(_ACKNOWLEDGE, bound))
         kinds = connection.execute(text("SELECT DISTINCT kind FROM platform.problems ORDER BY 1")).scalars().all()
     if not known:
         of = "".join(f" of {each}" for each in (dataset, account, month and f"{month:%Y-%m}") if each)

@@ -65,10 +65,6 @@ class SliceStates:
         """Return the worst state of any dated dataset in each month of an account."""
         return self._troubled_months.get(account) or [SliceState.LOADED] * len(self.months)
 
-    def troubled_months(self, account: str) -> int:
-        """Return how many months of an account are not loaded."""
-        return sum(state is not SliceState.LOADED for state in self._troubled_months.get(account, ()))
-
     @cached_property
     def _troubled_months(self) -> Mapping[str, Sequence[SliceState]]:
         dated = [dataset.name for dataset in self.datasets if dataset.is_dated]

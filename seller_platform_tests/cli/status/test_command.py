@@ -22,6 +22,7 @@ from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import read_all, show, terminal
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -127,6 +128,7 @@ def test_each_year_is_named_above_its_first_month(
     database: Database, first_month: tuple[int, int], header: list[str]
 ) -> None:
     now = datetime(2026, 11, 20, tzinfo=UTC)
+    connect_accounts(database, [(KEYS[0], Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
 
     lines = screen(overview(database, since=date(*first_month, 1), now=now), Size(None, None))
 

@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+import seller_platform
+from seller_platform.answers.asker import Asker
+from seller_platform.answers.tools import call_tool
+from seller_platform.cli.installation import open_stored_installation
+from seller_platform.cli.metrics import WarehouseCollector
 from seller_platform.cli.sync import Synced, problem_of
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import (
@@ -21,6 +26,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
+from seller_platform.orchestration.assets.checks import RULES, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Doubt
@@ -35,6 +41,7 @@ ORDERS = dataset_named("orders")
 NOW = datetime.now(UTC)
 MONTH = Window.month_of(NOW.date())
 KEY = "de-1"
+_CHECKED = {"error": "ERROR", "warning": "WARN", "note": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
 _HELD = Doubt("days", "no row was read", 9, 0, claim={}, covers_all=True).note
@@ -58,6 +65,23 @@ class Site:
         noted = {name: rows if value is None else {"rows": rows, "first": []} for name, value in notes.items()}
         store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes=noted)
 
+    def said(self) -> tuple[object, ...]:
+        """Return what the tool of agents and the metrics say, and the severities of the checks that fail."""
+        rows = call_tool(Asker(self.database), "problems", {}).rows
+        with open_stored_installation() as installation:
+            families = list(WarehouseCollector(installation).collect())
+        samples = [sample.labels for each in families if each.name.endswith("_problems") for sample in each.samples]
+        checked = [
+            result
+            for name in ("orders", "accounts", "transactions")
+            for result in judgements(self.database, dataset_named(name))
+        ]
+        return (
+            {(each.kind, each.severity, str(each.acknowledged_by is not None).lower()) for each in rows},
+            {(each["kind"], each["severity"], each["acknowledged"]) for each in samples},
+            {result.severity.value for result in checked if not result.passed},
+        )
+
     def status(self) -> tuple[int, dict[str, dict[str, Any]]]:
         """Return the exit code, and the problems of the JSON document by their kind."""
         ended = run(["status", "--json"], self.variables)
@@ -65,7 +89,7 @@ class Site:
 
 
 @pytest.fixture
-def site(database: Database, database_url: str, tmp_path: Path) -> Site:
+def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     with open_platform(database, database_url, tmp_path):
         account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
         save_accounts(database, "default", [(KEY, account)])
@@ -73,6 +97,8 @@ def site(database: Database, database_url: str, tmp_path: Path) -> Site:
     for dataset in REFRESHED:
         mark_loaded(database, dataset, KEY, MONTH if dataset.is_dated else Window.day(NOW.date()))
     site = Site(database, environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
+    for name, value in site.variables.items():
+        monkeypatch.setenv(name, value)
     site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
     return site
 
@@ -204,7 +230,15 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
             listed = connection.execute(text(shlex.split(command)[-1])).mappings().all()
         assert {(each["kind"], each["severity"]) for each in listed} == {(case.kind, case.severity)}
 
+    said = (case.kind, case.severity)
+    is_checked = any(case.kind in rule.kinds for rule in RULES)
+    assert site.said() == ({(*said, "false")}, {(*said, "false")}, {_CHECKED[case.severity]} if is_checked else set())
+    if read[0].dataset == "orders" and case.kind != "missing":
+        sentences = seller_platform.read("orders", database_url=site.variables["SELLER_PLATFORM_DATABASE_URL"]).attrs
+        assert any(read[0].message in each for each in sentences["problems"])
+
     known = run(["acknowledge", case.kind, "--note", "we know"], site.variables)
+    assert site.said() == ({(*said, "true")}, {(*said, "true")}, {"WARN"} if is_checked else set())
     code, found = site.status()
     assert (known.returncode, code) == (0, 0), known.stderr
     assert found[case.kind]["acknowledged_by"]
@@ -214,7 +248,7 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
         case.worsen(site)
         assert site.status()[1][case.kind]["acknowledged_by"] is None
     case.end(site)
-    assert site.status() == (0, {})
+    assert (site.status(), site.said()) == ((0, {}), (set(), set(), set()))
     end_acknowledgements(site.database)
     case.plant(site)
     assert site.status()[1][case.kind]["acknowledged_by"] is None
@@ -247,7 +281,7 @@ def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
     assert document == {
         "kind": "failed",
         "until": f"{date.max}",
-        "acknowledged": [{"dataset": "orders", "account": KEY, "month": f"{MONTH.start:%Y-%m}"}],
+        "acknowledged": [{"dataset": "orders", "account": KEY, "month": f"{MONTH.start}"}],
     }
     assert (code, found["failed"]["acknowledged_until"], site.status()[0]) == (0, f"{date.max}", 5)
     refused = run(["acknowledge", "odd"], site.variables)

@@ -1,0 +1,103 @@
+"""Tests when problems begin and end: first times are kept, and readings of the days end what is wrong with them."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import CheckFailedError, UpstreamUnavailableError
+from seller_platform.ingest.loads.planner import Planner
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
+
+ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
+KEY, MONTH = "de-1", Window.month_of(date(2026, 3, 1))
+FIRST, SECOND = MONTH.until(date(2026, 3, 11)), MONTH.since(date(2026, 3, 11))
+_FIELDS = {"unknown_fields": ["colour"]}
+HELD = {"held": {"reason": "no row was read", "claim": {"2026-03-01": [0, "-120.50"], "2026-03-02": [0, "-4.00"]}}}
+NOW = datetime(2026, 8, 10, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _listed(database: Database) -> None:
+    connect_accounts(database, [(KEY, Account(1, "Shop", "DE", "EUR", "UTC", "DE", "A"))])
+
+
+def _of_orders(database: Database) -> list[SliceProblem]:
+    return [each for each in slice_problems(database, ["orders"], months=[MONTH.start]) if each.month]
+
+
+def _fail(database: Database, at: datetime) -> None:
+    error = CheckFailedError("it is odd") if at == NOW else UpstreamUnavailableError("GET /", "status 503", attempts=6)
+    keep_refusal(database, ORDERS, KEY, MONTH, error, run_id=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        ("held", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, verdict="held", notes=HELD)),
+        ("mismatched", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, verdict="mismatch")),
+        ("undeclared", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, notes=_FIELDS)),
+        ("failed", _fail),
+    ],
+)
+def test_a_problem_keeps_its_first_time_until_it_ends(
+    database: Database, kind: str, spoil: Callable[[Database, datetime], object]
+) -> None:
+    spoil(database, NOW)
+    (first,) = _of_orders(database)
+    spoil(database, NOW + timedelta(days=1))
+    (again,) = _of_orders(database)
+
+    assert (first.kind, again.kind, first.since) == (kind, kind, again.since)
+    assert first.since == NOW or kind == "failed"
+    if kind == "held":
+        assert (first.amount, first.rows) == (Decimal("-124.50"), 0)
+
+
+def test_readings_that_together_have_its_days_end_a_mismatch(database: Database) -> None:
+    store_receipt(database, ORDERS, KEY, MONTH, verdict="mismatch", announced=9, rows=8)
+    store_receipt(database, ORDERS, KEY, FIRST)
+    before = [each.kind for each in _of_orders(database)]
+    store_receipt(database, ORDERS, KEY, SECOND)
+
+    assert ("mismatched" in before, _of_orders(database)) == (True, [])
+
+
+def test_a_mismatch_is_read_again_each_day_until_three_days_confirm_it(database: Database) -> None:
+    def plan(now: datetime) -> list[Window]:
+        planner = Planner(database, [account_of(database, KEY)], MONTH.start, now)
+        return [each.window for each in planner.due([ORDERS], scheduled=True) if each.month == MONTH]
+
+    store_receipt(database, ORDERS, KEY, MONTH, at=NOW - timedelta(days=30))
+    planned, severities = [plan(NOW)], []
+    for day in range(3):
+        moment = NOW + timedelta(days=day)
+        store_receipt(database, ORDERS, KEY, FIRST, at=moment, verdict="mismatch", announced=9, rows=8)
+        planned += [plan(moment + timedelta(hours=1)), plan(moment + timedelta(days=1))]
+        severities.append([(each.severity, each.rows) for each in _of_orders(database)])
+
+    assert planned == [[], [], [FIRST], [], [FIRST], [], []]
+    assert severities == [[("error", 1)], [("error", 1)], [("warning", 1)]]
+
+
+def test_an_older_load_of_a_list_without_days_does_not_replace_a_newer_one(database: Database) -> None:
+    newer = Window.day(date(2026, 3, 2))
+    with database.begin() as connection:
+        older_id = connection.execute(
+            text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))")
+        ).scalar_one()
+    load = store_receipt(database, INVENTORY, KEY, newer, rows=7)
+    for window in (newer, Window.day(date(2026, 3, 1))):
+        store_receipt(database, INVENTORY, KEY, window, **({"id": older_id} if window == newer else {}), rows=5)
+
+    with database.begin() as connection:
+        stored = text("SELECT load_id, rows, newest_day, first_day FROM platform.slices WHERE dataset = 'inventory'")
+        assert connection.execute(stored).one() == (load, 7, newer.start, date(2026, 3, 1))
