@@ -9,26 +9,34 @@ from seller_platform.contract import DATASETS
 from seller_platform.warehouse.schema.tables import SELLER
 
 _FILL = sql.SQL("""
-WITH load AS MATERIALIZED (
-    SELECT id, dataset, account, platform.month_of_slice(dataset, window_start) AS month, window_start, window_end,
+WITH receipt AS MATERIALIZED (
+    SELECT *, platform.month_of_slice(dataset, window_start) IS NULL AND verdict <> 'held' AND EXISTS (
+                  SELECT FROM platform.loads AS newer
+                  WHERE newer.dataset = load.dataset AND newer.account = load.account AND newer.id < load.id
+                    AND newer.verdict <> 'held' AND newer.window_start > load.window_start) AS is_older
+    FROM platform.loads AS load
+),
+load AS MATERIALIZED (
+    SELECT is_older, verdict <> 'held' AND NOT is_older AS is_newest,
+           id, dataset, account, platform.month_of_slice(dataset, window_start) AS month, window_start, window_end,
            rows, verdict, changed, started_at, time_zone, currency, verdict = 'held' AS is_held,
            platform.noted_kinds(notes, restatement) <> '{{}}' AS is_noted,
-           verdict <> 'held' AND notes -> 'reverts_load' IS NULL AS is_reading,
+           verdict <> 'held' AND NOT is_older AND notes -> 'reverts_load' IS NULL AS is_reading,
            window_end > CAST(started_at AT TIME ZONE coalesce(time_zone, 'UTC') AS date) AS has_today
-    FROM platform.loads
+    FROM receipt
 ),
 slice AS MATERIALIZED (
-    SELECT dataset, account, month, max(id) FILTER (WHERE NOT is_held) AS load_id,
+    SELECT dataset, account, month, max(id) FILTER (WHERE is_newest) AS load_id,
            max(id) FILTER (WHERE NOT is_held AND changed) AS changed_load_id,
            min(window_start) FILTER (WHERE NOT is_held AND month IS NULL) AS first_day,
            max(window_start) FILTER (WHERE NOT is_held AND month IS NULL) AS newest_day,
            (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading))[1] AS read_at,
            (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading AND has_today))[1] AS current_at,
-           (array_agg(time_zone ORDER BY id DESC) FILTER (WHERE NOT is_held AND time_zone IS NOT NULL))[1] AS time_zone,
-           (array_agg(currency ORDER BY id DESC) FILTER (WHERE NOT is_held AND currency IS NOT NULL))[1] AS currency,
-           array_agg(id) FILTER (WHERE verdict = 'mismatch') AS mismatches,
+           (array_agg(time_zone ORDER BY id DESC) FILTER (WHERE is_newest AND time_zone IS NOT NULL))[1] AS time_zone,
+           (array_agg(currency ORDER BY id DESC) FILTER (WHERE is_newest AND currency IS NOT NULL))[1] AS currency,
+           array_agg(id) FILTER (WHERE verdict = 'mismatch' AND NOT is_older) AS mismatches,
            array_agg(id) FILTER (WHERE is_held) AS holds,
-           array_agg(id) FILTER (WHERE is_noted AND NOT is_held) AS notes
+           array_agg(id) FILTER (WHERE is_noted AND is_newest) AS notes
     FROM load
     GROUP BY dataset, account, month
 ),

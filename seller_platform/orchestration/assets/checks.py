@@ -4,8 +4,8 @@ A check has no partitions: its evaluation says how many slices break its rule, a
 reason and the next step. A slice that could not be loaded breaks the rule of its error, if one has it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -28,7 +28,8 @@ from seller_platform.errors import (
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.monitoring.mart_checks import checked_partitions
+from seller_platform.warehouse.marts.tables import CONTRADICTED
+from seller_platform.warehouse.monitoring.mart_checks import count_partitions
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.monitoring.stored_slices import stored_slices
@@ -227,40 +228,33 @@ def judgements(
     Args:
         keys: Of the accounts, or of the list of accounts the names of the connections; None for all.
     """
+    titles = account_titles(database)
     if isinstance(source, Dataset):
-        yield from _of_slices(database, source, keys)
+        count, rows = stored_slices(database, source, keys)
+        found = slice_problems(database, [source.name], accounts=keys)
+        noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
+        for rule in checks_of(source):
+            broken = _broken((each for each in found if rule.is_broken_by(each)), titles)
+            numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
+            # A list that was never read may lack a grant.
+            yield judgement_of(rule.name, rule.doc, count_of(max(count, len(broken)), noun), broken, numbers)
         return
-    count, failed = checked_partitions(database, source, keys)
+    count, found = count_partitions(database, source, keys), slice_problems(database, [source.table], accounts=keys)
     for check in source.all_checks:
-        of_check = [(each, each.checks[check.name]) for each in failed if check.name in each.checks]
-        broken = [
-            Breach(
-                each.account,
-                each.title,
-                each.month,
-                each.tried_at,
-                facts["sentence"],
-                facts["next_step"],
-                check.is_warning,
-                facts["rows"],
-            )
-            for each, facts in of_check
-        ]
-        facts = {"partitions": count, "failed_partitions": len(broken)}
-        examples = {"examples": of_check[0][1]["examples"]} if of_check else {}
-        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, {**facts, **examples})
+        of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
+        broken = _broken(
+            (replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check), titles
+        )
+        numbers = {"partitions": count, "failed_partitions": len(broken)}
+        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers)
 
 
-def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[dg.AssetCheckResult]:
-    titles, (count, rows) = account_titles(database), stored_slices(database, dataset, keys)
-    found = slice_problems(database, [dataset.name], accounts=keys)
-    noun = "list" if dataset.slicing is Slicing.CONNECTION else "slice"
-    for rule in checks_of(dataset):
-        first = {(each.account, each.month): each for each in reversed(found) if rule.is_broken_by(each)}
-        broken = [Breach.of(each, titles) for each in reversed(first.values())]
-        numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
-        # A list that was never read may lack a grant.
-        yield judgement_of(rule.name, rule.doc, count_of(max(count, len(broken)), noun), broken, numbers)
+def _broken(found: Iterable[SliceProblem], titles: Mapping[str, str]) -> list[Breach]:
+    """Return what breaks a rule: the first problem of each slice."""
+    first: dict[tuple[str, date | None], SliceProblem] = {}
+    for each in found:
+        first.setdefault((each.account, each.month), each)
+    return [Breach.of(each, titles) for each in first.values()]
 
 
 def judgement_of(

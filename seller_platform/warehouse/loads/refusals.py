@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -21,16 +20,11 @@ class Refusal:
     Attributes:
         month: As 2026-03; empty for a snapshot.
         error: The class of the error.
-        since: When it failed first, after it was loaded last.
         requests: The most requests that were sent in vain, before those of a day were used up.
     """
 
     month: str
     error: str
-    message: str
-    since: datetime
-    refused_at: datetime
-    run_id: str | None
     requests: int = 0
 
 
@@ -88,9 +82,10 @@ def forget_refusal(database: Database, dataset: Dataset, account: str, month: Wi
 def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
     """Return all refusals by name of dataset and account, oldest months first."""
     by_pair: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
-    names = ("error", "message", "failed_since", "failed_at", "failed_run_id", "requests_in_vain")
     key = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month)
-    statement = select(*key, *(SLICES.c[name] for name in names)).where(SLICES.c.error.is_not(None)).order_by(*key)
+    statement = (
+        select(*key, SLICES.c.error, SLICES.c.requests_in_vain).where(SLICES.c.error.is_not(None)).order_by(*key)
+    )
     for dataset, account, month, *facts in database.execute(statement):
         by_pair[dataset, account].append(Refusal(f"{month:%Y-%m}" if month else "", *facts))
     return {pair: tuple(of_pair) for pair, of_pair in by_pair.items()}

@@ -59,12 +59,9 @@ class CheckResult:
         """
         is_of_rows = 0 < self.contradictions <= rows and any({"sku", "local_day"} & row.keys() for row in self.examples)
         share = f" of {rows:,} ({100 * self.contradictions / rows:.1f} %)" if is_of_rows else ""
-        examples = [
-            {name: None if value is None else str(value) for name, value in row.items()} for row in self.examples
-        ]
         named = (
             ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
-            for row in examples[:_EXAMPLES]
+            for row in self.examples[:_EXAMPLES]
         )
         return {
             "rule": self.check.doc,
@@ -72,9 +69,7 @@ class CheckResult:
             "next_step": f"{self.check.repair[:1].upper()}{self.check.repair[1:]}, and materialize the partition. "
             f"Examples: {'; '.join(named)}",
             "is_warning": self.check.is_warning,
-            "contradictions": self.contradictions,
-            "rows": rows,
-            "examples": examples,
+            "rows": self.contradictions,
         }
 
 

@@ -61,22 +61,26 @@ DERIVED = platform_table(
     ),
 )
 
+CONTRADICTED = "contradicted"
+"""The kind of problem of a mart of which a check fails; its error is the name of the check."""
+
 _NAMES = ", ".join(f"'{mart.name}'" for mart in MARTS)
 
 # What failed is tried again each hour: a folder with older failures is not used any more.
 PROBLEMS = ProblemSource(
-    (ProblemKind("contradicted", "error, warning", "A check of a mart fails.", "A build, or a check, that passes."),),
+    (ProblemKind(CONTRADICTED, "error, warning", "A check of a mart fails.", "A build, or a check, that passes."),),
     f"""
     SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name AS dataset, account, month, 'failed' AS kind,
-           'error' AS severity, error, failed_since AS since, nullif(run_id, '') AS run_id, message,
-           CAST(NULL AS text) AS next_step
+           'error' AS severity, error, failed_since AS since, nullif(run_id, '') AS run_id,
+           CAST(NULL AS bigint) AS rows, message, CAST(NULL AS text) AS next_step
     FROM platform.derived_partitions
     WHERE error <> 'InputProblemError' AND CASE folder WHEN '' THEN name IN ({_NAMES}) ELSE tried_at > (
         SELECT max(tried_at) - interval '1 day' FROM platform.derived_partitions WHERE folder <> '') END
     UNION ALL
-    SELECT 'marts.' || name, account, month, 'contradicted',
-           CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, NULL, tried_at,
-           nullif(run_id, ''), concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step'
+    SELECT 'marts.' || name, account, month, '{CONTRADICTED}',
+           CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, key, tried_at,
+           nullif(run_id, ''), CAST(value ->> 'rows' AS bigint),
+           concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step'
     FROM platform.derived_partitions, jsonb_each(failed_checks)
     WHERE failed_checks IS NOT NULL AND name IN ({_NAMES})
     """,  # noqa: S608  # constants

@@ -1,9 +1,6 @@
 """The results of the checks of marts, and their evaluation over the rows as they are stored now."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any
+from collections.abc import Collection
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -42,13 +39,6 @@ SELECT count(*) AS count FROM platform.derived_partitions
 WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
   AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
 """)
-_FAILED_PARTITIONS = sql.SQL("""
-SELECT account, coalesce(title, '') AS title, month, run_id, tried_at, failed_checks AS checks
-FROM platform.derived_partitions LEFT JOIN platform.accounts ON accounts.key = account
-WHERE folder = '' AND name = %(mart)s AND failed_checks IS NOT NULL
-  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
-ORDER BY month DESC, account
-""")
 
 
 def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
@@ -83,33 +73,13 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
     return evaluated
 
 
-@dataclass(frozen=True)
-class FailedPartition:
-    """A partition of a mart whose checks fail.
-
-    Attributes:
-        month: Its first day; None of a whole account.
-        checks: What contradicts each check that fails, by name.
-    """
-
-    account: str
-    title: str
-    month: date | None
-    run_id: str | None
-    tried_at: datetime
-    checks: Mapping[str, Mapping[str, Any]]
-
-
-def checked_partitions(
-    database: Database, mart: Mart, accounts: Collection[str] | None = None
-) -> tuple[int, list[FailedPartition]]:
-    """Return how many partitions of a mart are built, and those whose checks fail, newest months first.
+def count_partitions(database: Database, mart: Mart, accounts: Collection[str] | None = None) -> int:
+    """Return how many partitions of a mart are built.
 
     Args:
         accounts: The keys of the accounts; None for all.
     """
     bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
     with database.begin() as connection:
-        driver = driver_of(connection)
-        (counted,) = rows_of(driver, _COUNT_PARTITIONS, bound)
-        return counted["count"], [FailedPartition(**row) for row in rows_of(driver, _FAILED_PARTITIONS, bound)]
+        (counted,) = rows_of(driver_of(connection), _COUNT_PARTITIONS, bound)
+        return int(counted["count"])

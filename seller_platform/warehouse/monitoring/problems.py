@@ -64,7 +64,7 @@ class SliceProblem:
     Attributes:
         account: The key of the account; of the list of accounts also the connection.
         month: Its first day; None of a list without days.
-        error: The class of the error of a failed slice.
+        error: The class of the error of a failed slice; the check that contradicts a mart.
         acknowledged_by: The login that acknowledged it; None unless it is acknowledged.
     """
 

@@ -65,7 +65,7 @@ _COLUMNS = {
     "month": "The first day of the month; null where the list has no days.",
     "kind": "What it is, in one word; the page checks lists the kinds.",
     "severity": "error: rows are missing or wrong, or will be; warning: they are useful; note: nothing is to be done.",
-    "error": "The class of the error of a failed slice.",
+    "error": "The class of the error of a failed slice; the check that contradicts a mart.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",
     "run_id": "The Dagster run that shows it, where there is one.",
