@@ -6,7 +6,7 @@ reason and the next step. A slice that could not be loaded breaks the rule of it
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -23,7 +23,6 @@ from seller_platform.errors import (
     SellerPlatformError,
     SettingsError,
     TokenRefusedError,
-    followed,
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.connections.accounts import account_titles
@@ -38,51 +37,6 @@ from seller_platform.warehouse.postgres.database import Database
 _LINES_SHOWN = 100
 _COLUMNS = ("account", "title", "month", "rows", "amount", "since", "reason", "next step")
 _TABLE = dg.TableSchema([dg.TableColumn(name) for name in _COLUMNS])
-
-
-@dataclass(frozen=True)
-class Breach:
-    """A slice or a partition that breaks a rule, and why.
-
-    Attributes:
-        step: What to do about it.
-        rows: How many rows are concerned, where that is known.
-        amount: The money at stake with its currency.
-    """
-
-    account: str
-    title: str
-    month: date | None
-    since: datetime | None
-    reason: str
-    step: str
-    is_warning: bool = False
-    rows: int | None = None
-    amount: str = ""
-
-    @classmethod
-    def of(cls, problem: SliceProblem, titles: Mapping[str, str]) -> "Breach":
-        """Return what breaks a rule because of a problem. What a person knows is a warning."""
-        return cls(
-            problem.account,
-            titles.get(problem.account, ""),
-            problem.month,
-            problem.since,
-            problem.message,
-            problem.next_step or "Follow the reason, then materialize the partition.",
-            problem.severity != "error" or problem.acknowledged_by is not None,
-            problem.rows,
-            "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
-        )
-
-    @property
-    def line(self) -> dg.TableRecord:
-        """Its line in the table of a failed check."""
-        month = f"{self.month:%Y-%m}" if self.month else ""
-        since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
-        rows = "" if self.rows is None else str(self.rows)
-        cells = (self.account, self.title, month, rows, self.amount, since, self.reason, runnable(self.step))
-        return dg.TableRecord(dict(zip(_COLUMNS, cells, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -234,56 +188,68 @@ def judgements(
         found = slice_problems(database, [source.name], accounts=keys)
         noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
         for rule in checks_of(source):
-            broken = _broken((each for each in found if rule.is_broken_by(each)), titles)
+            broken = _of_slices(each for each in found if rule.is_broken_by(each))
             numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
             # A list that was never read may lack a grant.
-            yield judgement_of(rule.name, rule.doc, count_of(max(count, len(broken)), noun), broken, numbers)
+            checked = count_of(max(count, len(broken)), noun)
+            yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles)
         return
     count, found = count_partitions(database, source, keys), slice_problems(database, [source.table], accounts=keys)
     for check in source.all_checks:
         of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
-        broken = _broken(
-            (replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check), titles
-        )
+        broken = [replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check]
         numbers = {"partitions": count, "failed_partitions": len(broken)}
-        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers)
+        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles)
 
 
-def _broken(found: Iterable[SliceProblem], titles: Mapping[str, str]) -> list[Breach]:
-    """Return what breaks a rule: the first problem of each slice."""
-    first: dict[tuple[str, date | None], SliceProblem] = {}
-    for each in found:
-        first.setdefault((each.account, each.month), each)
-    return [Breach.of(each, titles) for each in first.values()]
+def _of_slices(found: Iterable[SliceProblem]) -> list[SliceProblem]:
+    """Return the first problem of each slice."""
+    return [*{(each.account, each.month): each for each in reversed([*found])}.values()][::-1]
 
 
 def judgement_of(
-    name: str, doc: str, checked: str, broken: Sequence[Breach], facts: Mapping[str, Any]
+    name: str,
+    doc: str,
+    checked: str,
+    broken: Sequence[SliceProblem],
+    facts: Mapping[str, Any],
+    *,
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> dg.AssetCheckResult:
-    """Return the result of a rule over everything it was applied to.
+    """Return the result of a rule over everything it was applied to. What a person knows is a warning.
 
     Args:
         name: That of the check.
         doc: The sentence that is true where the rule is kept.
         checked: What was checked, such as `36,000 slices`.
+        titles: The titles of accounts, by key.
     """
     if not broken:
         kept = f"{doc} That is true of {checked}."
         return dg.AssetCheckResult(check_name=name, passed=True, description=kept, metadata=facts)
-    lines, first = [each.line for each in broken[:_LINES_SHOWN]], broken[0]
-    named = ", ".join(
-        dict.fromkeys(filter(None, (str(first.line.data[name]) for name in ("title", "account", "month"))))
-    )
+    lines, first = [_line(each, titles) for each in broken[:_LINES_SHOWN]], broken[0]
+    named = ", ".join(dict.fromkeys(filter(None, (str(lines[0].data[cell]) for cell in ("title", "account", "month")))))
+    is_error = any(each.severity == "error" and each.acknowledged_by is None for each in broken)
     return dg.AssetCheckResult(
         check_name=name,
         passed=False,
-        description=runnable(
-            followed(
-                f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-                f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.reason}",
-                first.step,
-            )
-        ),
-        severity=dg.AssetCheckSeverity.WARN if all(each.is_warning for each in broken) else dg.AssetCheckSeverity.ERROR,
+        description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
+        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.sentence}",
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), "not_listed": len(broken) - len(lines)},
     )
+
+
+def _line(problem: SliceProblem, titles: Mapping[str, str]) -> dg.TableRecord:
+    """Return the line of a slice or a partition in the table of a failed check."""
+    cells = {
+        "account": problem.account,
+        "title": titles.get(problem.account, ""),
+        "month": f"{problem.month:%Y-%m}" if problem.month else "",
+        "rows": "" if problem.rows is None else str(problem.rows),
+        "amount": "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
+        "since": f"{problem.since:%Y-%m-%d %H:%M} UTC" if problem.since else "",
+        "reason": problem.message,
+        "next step": runnable(problem.next_step or "Follow the reason, then materialize the partition."),
+    }
+    return dg.TableRecord(cells)

@@ -13,7 +13,7 @@ import dagster as dg
 from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.counts import count_of
-from seller_platform.orchestration.assets.checks import Breach, judgement_of
+from seller_platform.orchestration.assets.checks import judgement_of
 from seller_platform.orchestration.assets.reporting import executed, report_judgements
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -98,14 +98,17 @@ def _results(database: Database, datasets: Sequence[Dataset], placement: Placeme
     for dataset in datasets:
         # The first of an account is that of its newest month.
         late = {
-            each.account: Breach.of(each, titles)
+            each.account: each
             for each in reversed(found)
             if each.dataset == dataset.name and each.kind in _KINDS and each.severity != "note"
         }
         count = sum(name == dataset.name for name, _ in offered)
         name, numbers = check_name_of(dataset), {"accounts": count, "late_accounts": len(late)}
         checked = count_of(count, "account")
-        results[name] = judgement_of(name, _doc(dataset), checked, [*late.values()], numbers), sorted(late)
+        results[name] = (
+            judgement_of(name, _doc(dataset), checked, [*late.values()], numbers, titles=titles),
+            sorted(late),
+        )
     return results
 
 

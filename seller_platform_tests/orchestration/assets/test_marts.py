@@ -151,9 +151,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     assert (failed.passed, failed.severity) == (False, dg.AssetCheckSeverity.WARN)
     contradicted = "2026-01: Rows of marts.cost_coverage that contradict it: 1. Enter costs"
     assert contradicted in str(failed.description)
-    assert failed.metadata["examples"].value == [
-        {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
-    ]
+    assert "product_sales 10.00, sales_without_cost 10.00, share_covered 0.00" in str(failed.description)
 
 
 def test_a_partition_is_outdated_once_an_input_or_its_definition_changed(marts: Marts) -> None:
@@ -205,6 +203,7 @@ def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Ma
         for dataset in ("daily_product_sales", "transactions", "orders"):
             marts.load(dataset, "us-1", month)
     marts.load("inventory", "us-1")
+    marts.load("warehouse_stock", "us-1")
 
     def after(*loads: tuple[str, str, Window]) -> dict[str, set[str]]:
         """Build what is due, store loads, and return what is due then."""
