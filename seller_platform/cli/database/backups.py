@@ -7,7 +7,7 @@ import click
 from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import followed
-from seller_platform.warehouse.exports.outdated import exported_folders, other_rows
+from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
@@ -27,13 +27,13 @@ class RestoreDocument(Document, frozen=True):
     Attributes:
         version: Of its schema.
         grants_left_out: Grants of PostgreSQL that could not be made, each with the reason.
-        outdated_exports: Folders with exported tables that may have other rows, each with the number of partitions.
+        outdated_exports: How many partitions of exported tables may have other rows; null without any.
     """
 
     file: str
     version: str | None
     grants_left_out: list[str]
-    outdated_exports: list[str]
+    outdated_exports: str | None
 
 
 @click.command()
@@ -68,14 +68,14 @@ def restore(*, file: Path, output: Output) -> None:
     with Database(url) as database:
         database.migrate()
         version = database.version()
-        folders = {*exported_folders(database), *filter(None, [settings.export_dir])}
-        outdated = [each for each in (other_rows(database, folder) for folder in sorted(folders)) if each]
+        outdated = other_rows(database, settings.export_dir) if settings.export_dir else None
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:
         step = "A reader is made by `seller-platform database reader NAME`."
         text += "\n" + followed(f"A grant was left out: {problem}", step)
-    for problem, step in outdated:
-        text += "\n" + followed(problem, f"Next: {step}.")
-    exports = [problem for problem, _ in outdated]
-    document = RestoreDocument(file=str(file), version=version, grants_left_out=left_out, outdated_exports=exports)
+    if outdated:
+        text += "\n" + followed(outdated[0], f"Next: {outdated[1]}.")
+    document = RestoreDocument(
+        file=str(file), version=version, grants_left_out=left_out, outdated_exports=outdated and outdated[0]
+    )
     output.result(text, document)

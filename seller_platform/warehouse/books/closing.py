@@ -31,11 +31,6 @@ from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
 
-_PROBLEM = """
-SELECT concat_ws(' ', message, next_step) FROM platform.problems
-WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s AND blocks
-ORDER BY kind LIMIT 1
-"""
 _READ_AFTER_DAYS = """
 SELECT read_after_days FROM platform.slices WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s
 """
@@ -168,7 +163,8 @@ def close_month(
     Raises:
         RequestError: The month is not over, an earlier one is not closed, or it was never read whole.
         RequestError: Another account has the same ledger, and its month is closed.
-        CheckFailedError: The ledger has a problem, or a check of the entries fails.
+        InputProblemError: The slice of the ledger has a problem.
+        CheckFailedError: A check of the entries fails.
     """
     mart = journal_of(accounts)
     of_month = {"dataset": TRANSACTIONS.name, "account": account.key, "month": month.start}
@@ -238,15 +234,8 @@ def _expect_turn(account: KnownAccount, month: Window, former: Sequence[ClosedMo
 
 
 def _expect_ledger(connection: Connection, account: KnownAccount, month: Window, of_month: Mapping[str, Any]) -> None:
-    """Raise an error if the ledger of a month is not complete, has a problem, or is booked by another account."""
+    """Raise an error if the ledger of a month is not complete, or is booked by another account."""
     driver, what = driver_of(connection), f"{month.start:%Y-%m} of {account.key} cannot be closed"
-    if problem := _first(driver, _PROBLEM, of_month):
-        raise CheckFailedError(
-            f"{what}: {problem[0]}",
-            code="LedgerProblemError",
-            step="Resolve the problem as the message says, and close the month again; `seller-platform status` lists "
-            "all problems.",
-        )
     days = _first(driver, _READ_AFTER_DAYS, of_month)
     if days is None or days[0] is None or days[0] < 1:
         raise RequestError(
@@ -275,6 +264,8 @@ def _built(
         states = partition_states(connection, Derived.of(mart), [account.key], months)
     builds = []
     for state in states:
+        if state.window == months[-1] and (problem := state.input_problem()):
+            raise problem
         if not state.is_current:
             try:
                 builds.append(build_partition(database, mart, account.key, state.window))

@@ -10,12 +10,6 @@ from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 
 _ACCOUNTS = text("SELECT key FROM platform.accounts WHERE retired_at IS NULL ORDER BY key")
 _MONTHS = text("SELECT DISTINCT month FROM platform.slices WHERE month IS NOT NULL")
-_FOLDERS = text("SELECT DISTINCT folder FROM platform.derived_partitions WHERE folder <> '' ORDER BY folder")
-
-
-def exported_folders(database: Database) -> list[str]:
-    """Return the folders to which tables were exported."""
-    return list(database.execute(_FOLDERS).scalars())
 
 
 def other_rows(database: Database, folder: str) -> tuple[str, str] | None:

@@ -7,8 +7,8 @@ from datetime import date
 from psycopg import sql
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Table,
+    Update,
     and_,
     delete,
     exists,
@@ -112,16 +112,19 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
     stored = partition_of(table_for(dataset), number)
     day, months = stored.c[LOCAL_DAY], (stored.c.account, func.date_trunc("month", stored.c[LOCAL_DAY]))
     kept = select(stored.c.account, func.max(day)).where(day < before).group_by(*months)
-    removed = 0
-    for table in (partition_of(history_of(dataset), number), stored):
-        is_old = and_(table.c[LOCAL_DAY] < before, tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept))
-        with database.begin() as connection:
-            if table is stored and not dry:  # exports have these rows
-                of_old = select(table.c.account).where(is_old)
-                changed = and_(SLICES.c.dataset == dataset.name, SLICES.c.account.in_(of_old))
-                connection.execute(update(SLICES).where(changed).values(pruned_before=before))
-            removed += _removed(connection, table, is_old, dry=dry)
-    return removed
+    of_history = partition_of(history_of(dataset), number)
+
+    def is_old(table: Table) -> ColumnElement[bool]:
+        return and_(table.c[LOCAL_DAY] < before, tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept))
+
+    # Exports have the rows, too.
+    pruned = (
+        update(SLICES)
+        .values(pruned_before=before)
+        .where(SLICES.c.dataset == dataset.name, SLICES.c.account.in_(select(stored.c.account).where(is_old(stored))))
+    )
+    removed = _remove(database, of_history, is_old(of_history), dry=dry)
+    return removed + _remove(database, stored, is_old(stored), dry=dry, before=pruned)
 
 
 def _remove_receipts(database: Database, receipts_before: date, unchanged_before: date, *, dry: bool) -> int:
@@ -166,12 +169,13 @@ def _analyze(database: Database, dataset: Dataset) -> None:
             driver.execute(sql.SQL("ANALYZE {} {}").format(only, sql.Identifier(schema, dataset.name)))
 
 
-def _remove(database: Database, table: Table, condition: ColumnElement[bool], *, dry: bool) -> int:
+def _remove(
+    database: Database, table: Table, condition: ColumnElement[bool], *, dry: bool, before: Update | None = None
+) -> int:
+    """Delete rows, in the transaction of a statement before it, and return their number."""
     with database.begin() as connection:
-        return _removed(connection, table, condition, dry=dry)
-
-
-def _removed(connection: Connection, table: Table, condition: ColumnElement[bool], *, dry: bool) -> int:
-    if dry:
-        return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
-    return connection.execute(delete(table).where(condition)).rowcount
+        if dry:
+            return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+        if before is not None:
+            connection.execute(before)
+        return connection.execute(delete(table).where(condition)).rowcount

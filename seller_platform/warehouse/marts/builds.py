@@ -192,15 +192,10 @@ def reporting(database: Database, build: Build) -> Iterator[bool]:
     It is not if its partition was built or reported since, or an input has changed. The partition is built by no other
     process before the block ends.
     """
-    bound = {
-        "mart": build.mart.name,
-        "account": build.account,
-        "month": build.window and build.window.start,
-        "build": build.id,
-    }
     with _locked(database, build.mart, build.account, build.window) as connection, connection.begin():
-        is_current = state_of(connection, Derived.of(build.mart), build.account, build.window).is_current
-        yield is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
+        state = state_of(connection, Derived.of(build.mart), build.account, build.window)
+        bound = (build.mart.name, build.account, state.month, state.fingerprint, build.digest)
+        yield state.is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
 
 
 @contextmanager
@@ -241,11 +236,8 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
 _FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
 _KEEP_REPORTED = """
 UPDATE platform.derived_partitions SET run_id = ''
-WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
-  AND run_id IS NULL
-  AND %(build)s = (SELECT max(id) FROM platform.mart_builds
-                   WHERE mart = %(mart)s AND account = %(account)s
-                     AND window_start IS NOT DISTINCT FROM %(month)s::date)
+WHERE folder = '' AND name = %s AND account = %s AND month IS NOT DISTINCT FROM %s::date
+  AND fingerprint = %s AND digest = %s AND run_id IS NULL
 """
 _DELETE = "DELETE FROM {table} WHERE {inside}"
 _INSERT = """
@@ -258,9 +250,11 @@ FROM (SELECT row({columns})::text COLLATE "C" AS line FROM {table} WHERE {inside
 """
 _NEWEST_LOADS = """
 SELECT dataset, max(load_id)
-FROM unnest(%(datasets)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS input (dataset, first, after)
+FROM unnest(%(datasets)s::text[], %(before)s::int[], %(after)s::int[]) AS input (dataset, before, after)
 JOIN platform.slices USING (dataset)
-WHERE account = %(account)s AND load_id IS NOT NULL AND (first IS NULL OR month >= first AND month < after)
+WHERE account = %(account)s AND load_id IS NOT NULL
+  AND coalesce(month BETWEEN %(month)s::date - make_interval(months => before)
+                         AND %(month)s::date + make_interval(months => after), true)
 GROUP BY dataset
 """
 
@@ -311,11 +305,11 @@ def _of_one_currency(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, An
 
 def _newest_loads(connection: _Driver, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
     """Return the newest load of each dataset that the partition may be computed from."""
-    days = [each.days_read(window) if window and each.dataset.is_dated else None for each in mart.inputs]
     bound = {
         "account": account,
+        "month": window and window.start,
         "datasets": [each.dataset.name for each in mart.inputs],
-        "firsts": [each and each.start for each in days],
-        "ends": [each and each.end for each in days],
+        "before": [each.months_before for each in mart.inputs],
+        "after": [each.months_after for each in mart.inputs],
     }
     return dict(connection.execute(_NEWEST_LOADS, bound).fetchall())

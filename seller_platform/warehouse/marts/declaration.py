@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -57,15 +56,6 @@ class Input:
     required: bool = True
     months_before: int = 0
     months_after: int = 0
-
-    def days_read(self, month: Window) -> Window:
-        """Return the days of the dataset that a month of the mart is computed from."""
-        start, end = month.start, month.end
-        for _ in range(self.months_before):
-            start = Window.month_of(start - timedelta(days=1)).start
-        for _ in range(self.months_after):
-            end = Window.month_of(end).end
-        return Window(start, end)
 
 
 @dataclass(frozen=True)

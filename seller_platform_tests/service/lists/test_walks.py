@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -18,7 +19,9 @@ from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.sandbox import load_sandbox
-from seller_platform.service.lists.pins import Pin, read_pin, write_pin
+from seller_platform.service.access import SelectedAccounts, Selector, ServedAccount
+from seller_platform.service.lists.page_queries import ListRequest
+from seller_platform.service.lists.pins import Pin, read_pin, subject_of, write_pin
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
@@ -239,6 +242,18 @@ def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: http
     }
 
     assert statuses == {"per_page": 422, "end_date": 422, "sales_channel": 422, "account_title": 422, "page": 200}
+
+
+def test_a_pin_belongs_to_the_currencies_and_zones_of_its_list() -> None:
+    account = ServedAccount(*("us-1", 1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1"), is_replica=False)
+    asked = ListRequest(Selector(), MARCH.start, MARCH.last_day, None, "USD", 1, 50)
+    changes: tuple[dict[str, Any], ...] = ({}, {"currency_code": "EUR"}, {"timezone": "Asia/Tokyo"}, {"key": "us-2"})
+
+    subjects = {subject_of(ORDERS, SelectedAccounts((replace(account, **each),)), asked) for each in changes}
+    for currency in (None, "EUR"):
+        subjects.add(subject_of(ORDERS, SelectedAccounts((account,)), replace(asked, currency=currency)))
+
+    assert len(subjects) == 6
 
 
 def test_a_pin_is_kept_for_a_day_and_survives_as_text() -> None:

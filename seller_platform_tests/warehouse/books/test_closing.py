@@ -227,7 +227,7 @@ def test_a_month_is_not_closed_while_its_ledger_has_a_problem(books: BookedAccou
 
     refused = _error(books, JANUARY)
 
-    assert (refused.code, refused.exit_code) == ("LedgerProblemError", 5)
+    assert (refused.code, refused.exit_code) == ("InputProblemError", 5)
     assert "rows are missing" in str(refused)
     assert "seller-platform accept" in str(refused)
 

@@ -22,11 +22,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from sqlalchemy import text
 
+from seller_platform.cli.doctor.command import examine_exports
+from seller_platform.cli.doctor.findings import FindingLevel
 from seller_platform.contract import Account, Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
-from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.exports.tables import prune_tables
 from seller_platform.warehouse.history.reverts import revert
@@ -223,7 +224,6 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.exports.partitions import export_partitions
 with Database(sys.argv[1]) as database:
     partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]
@@ -447,13 +447,14 @@ def test_a_restored_database_has_no_current_export(
     try:
         with Database(postgres.url(name)) as restored:
             restored.migrate()
-            before = other_rows(restored, str(tmp_path / "lake"))
+            before = examine_exports(restored, str(tmp_path / "lake"))
             export(restored)
+            after = examine_exports(restored, str(tmp_path / "lake"))
 
-            assert before is not None
-            assert before[0].startswith("1 partition is not exported to")
+            assert (before.level, after.level) == (FindingLevel.WARN, FindingLevel.OK)
+            assert before.message.startswith("1 partition is not exported to")
+            assert "`seller-platform export --folder" in before.next_step
             assert _stored(tmp_path / "lake")["order_total"].to_pylist() == [1 if is_older else 2]
-            assert other_rows(restored, str(tmp_path / "lake")) is None
     finally:
         drop_database(postgres, name)
 
