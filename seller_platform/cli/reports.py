@@ -12,7 +12,7 @@ import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
+from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, account_option
 from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
@@ -42,8 +42,8 @@ from seller_platform.warehouse.connections.accounts import account_of, accounts_
 from seller_platform.warehouse.jobs.report_jobs import (
     AWAITED,
     LOST,
-    JobState,
     ReportJob,
+    RequestedReport,
     job_of,
     newest_jobs,
     ready_jobs,
@@ -53,31 +53,6 @@ from seller_platform.warehouse.loads.slices import Receipt
 _COLUMNS = ("id", "account", "selector", "value", "state", "requested_at")
 _POLL_SECONDS, _MOST_POLLS = 40.0, 400
 _LARGEST_NUMBER = 2**63 - 1
-
-
-class RequestedReport(Document, frozen=True):
-    """A report that was requested.
-
-    Attributes:
-        number: As the commands of reports take it.
-        report_id: The upstream's id; null until it has sent one.
-        upstream_status: The last status that the upstream sent.
-        problem: Why it is lost.
-        load_id: The load of its rows.
-    """
-
-    id: int = msgspec.field(name="number")
-    account: str
-    selector: str
-    value: str
-    format: str
-    state: JobState
-    requested_at: Moment
-    report_id: str | None
-    upstream_status: str | None
-    upstream_message: str | None
-    problem: str | None
-    load_id: int | None
 
 
 class ReportsDocument(Document, frozen=True):

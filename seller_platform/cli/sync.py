@@ -179,10 +179,6 @@ class SyncScope:
     months: Sequence[Window] | None
     lookups_too: bool
 
-    def slices(self, planner: "Planner") -> "list[DueSlice]":
-        """Return the slices to read."""
-        return planner.requested(self.datasets, self.months, lookups_too=self.lookups_too)
-
 
 @click.command()
 @account_option
@@ -232,9 +228,11 @@ def sync(
     if only_plan:
         with open_stored_installation() as installation:
             scope = plan_scope(installation, selection)
-            planner = planner_for(installation, accounts_named(installation.database, selection.accounts or ()), scope)
+            planner = planner_for(
+                installation, accounts_named(installation.database, selection.accounts or ()), scope.since
+            )
             with output.progress("Reading the receipts"):
-                slices = scope.slices(planner)
+                slices = planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too)
             show_plan(planner, slices, output)
         return
     with open_served_installation() as installation:
@@ -271,9 +269,9 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             return synced
         read = {receipt.account for receipt in synced.receipts}
         chosen = [each for each in accounts_named(database, selection.accounts or ()) if each.connection in read]
-        planner = planner_for(installation, chosen, scope)
+        planner = planner_for(installation, chosen, scope.since)
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
-        division = planner.divide(scope.slices(planner))
+        division = planner.divide(planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too))
         postpone(database, division)
         requests = [each.request for each in division.in_order()]
         results = []
@@ -384,14 +382,14 @@ def _extended(installation: Installation, selection: SliceOptions, output: Outpu
     return replace(scope, since=since)
 
 
-def planner_for(installation: Installation, chosen: Sequence[KnownAccount], scope: SyncScope) -> "Planner":
+def planner_for(installation: Installation, chosen: Sequence[KnownAccount], since: date) -> "Planner":
     """Return what plans the loads of these accounts now."""
     # Imported here because `--help` does not need it.
     from seller_platform.ingest.loads.planner import Planner
 
     settings, now = installation.settings, datetime.now(UTC)
     is_adaptive = settings.lookback == "adaptive"
-    return Planner(installation.database, chosen, scope.since, now, is_adaptive, settings.requests_per_day)
+    return Planner(installation.database, chosen, since, now, is_adaptive, settings.requests_per_day)
 
 
 def report(

@@ -10,14 +10,7 @@ import click
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
-from seller_platform.cli.sync import (
-    SliceOptions,
-    SyncScope,
-    account_option,
-    dataset_option,
-    datasets_named,
-    planner_for,
-)
+from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
@@ -105,7 +98,7 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
         raise NotConnectedError
     chosen = accounts_named(database, selection.accounts or ())
     since = history_start_in(database, installation.settings, selection.first_month)
-    planner = planner_for(installation, chosen, SyncScope(datasets, since, None, lookups_too=True))
+    planner = planner_for(installation, chosen, since)
     today = {day.account: day.today for day in planner.days}
     months = months_of_history(selection.first_month, selection.last_month, since)
     stored = comparable_slices(database, datasets, list(today), months, planner.now)

@@ -11,7 +11,7 @@ import jsonschema
 from click.testing import CliRunner, Result
 
 from seller_platform.cli import _COMMANDS
-from seller_platform.cli.docs.schemas import schema_of
+from seller_platform.cli.docs.command import schema_of
 from seller_platform.cli.terminal.root import command_group
 
 COMMANDS = tuple(_COMMANDS)

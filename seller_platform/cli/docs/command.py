@@ -3,17 +3,23 @@
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+from inspect import cleandoc
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import click
+import msgspec
 
-from seller_platform.cli.docs.schemas import schema_of
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import CommandFailure, Document, JsonOption, Outcome, Output, json_option
 from seller_platform.commands import DEMO, uses_demo_start
 from seller_platform.documentation import NOTEBOOK, PAGES, page_named
+from seller_platform.errors import RequestError
 from seller_platform.files import create_atomically
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class PageDocument(Document, frozen=True):
@@ -139,3 +145,43 @@ def _list_pages(output: Output, *, prints_path: bool) -> None:
     for each in PAGES:
         output.line(f"{each.name:<{width}}  {each.title}")
     output.say("Show a page with `seller-platform docs PAGE`.")
+
+
+def schema_of(words: Sequence[str], group: click.Command) -> dict[str, Any]:
+    """Return the JSON Schema of a command: of each document that it may print, or of its failure.
+
+    Args:
+        words: The name of the command, such as `costs plan`.
+
+    Raises:
+        RequestError: There is no such command, or it has no `--json`.
+    """
+    command: click.Command | None = group
+    for word in words:
+        command = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+    options = command.params if command is not None else ()
+    documents = next((option.documents for option in options if isinstance(option, JsonOption)), None)
+    if documents is None:
+        raise RequestError(
+            f"no command {' '.join(words)!r} takes --json; `seller-platform docs json` lists those that do"
+        )
+    references, definitions = msgspec.json.schema_components(
+        [*documents, CommandFailure], ref_template="#/$defs/{name}"
+    )
+    failure = definitions[CommandFailure.__name__]["properties"]
+    for document in documents:
+        if isinstance(document, type) and issubclass(document, Outcome):
+            definition = definitions[document.__name__]
+            definition["properties"] |= failure
+            first, *others = failure
+            definition["dependentRequired"] = {first: others} | {name: [first] for name in others}
+    for definition in definitions.values():
+        definition["description"] = cleandoc(definition.get("description", ""))
+        if "properties" in definition:
+            definition["additionalProperties"] = False
+    return {
+        "$schema": _DIALECT,
+        "title": f"seller-platform {' '.join(words)}",
+        "anyOf": list(references),
+        "$defs": definitions,
+    }

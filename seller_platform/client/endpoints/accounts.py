@@ -79,7 +79,10 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
             raise ContractViolationError(ACCOUNTS.name, f"row {position}: its id is missing, null or no number")
     order = sorted(range(kept.count), key=lambda position: int(kept.rows[position][0]))
     rows = [kept.rows[position] for position in order]
-    accounts = _selected_apart([_account(row) for row in rows])
+    accounts = _selected_apart([
+        Account(number, title or "", country, currency, zone or "", marketplace, seller)
+        for number, title, country, currency, zone, marketplace, seller, *_ in rows
+    ])  # fmt: skip
     if facts.announced is None:  # the API promises all of them in one answer, without a total
         facts = replace(facts, announced=len(rows), verdict=CountVerdict.MATCH)
     extras = {number: kept.extras[position] for number, position in enumerate(order) if position in kept.extras}
@@ -90,11 +93,6 @@ def _without_error(body: bytes) -> Mapping[str, Any]:
     answer = json_object(body)
     check_no_error(answer)
     return answer
-
-
-def _account(row: Row) -> Account:
-    number, title, country, currency, zone, marketplace, seller = row[: len(ACCOUNTS.columns)]
-    return Account(number, title or "", country, currency, zone or "", marketplace, seller)
 
 
 def _selected_apart(accounts: list[Account]) -> tuple[Account, ...]:

@@ -5,13 +5,15 @@ two, the report is requested again with the same idempotency key. Some upstreams
 that is never downloaded does no harm. A failed attempt is repeated once.
 """
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import NAMESPACE_OID, uuid5
+
+from msgspec.structs import replace
 
 from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
@@ -62,7 +64,7 @@ _NOT_READY = 409
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class ReportOrder:
     """The selector, value and format of a report to request.
 
@@ -208,7 +210,7 @@ def load_report(
         with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
             facts = download_report(api.for_reports(), account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}
-            facts = replace(facts, notes={**order, **facts.notes})
+            facts = dataclasses.replace(facts, notes={**order, **facts.notes})
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
     except RequestRefusedError as error:
         _moved(database, job, _after_refusal(job, error, clock()))

@@ -7,11 +7,11 @@ table still has the work, and the next tick requests it again, in a run with a k
 
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from itertools import islice
 
 import dagster as dg
+from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from seller_platform.clocks import Clock, is_past, utc_now

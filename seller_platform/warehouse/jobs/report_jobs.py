@@ -5,10 +5,9 @@ state before; if another process has changed it meanwhile, nothing is stored.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, and_, or_, select, update
@@ -39,30 +38,42 @@ OPEN = (*AWAITED, JobState.READY)
 LOST = (JobState.FAILED, JobState.GIVEN_UP)
 
 
-@dataclass(frozen=True)
-class ReportJob:
-    """A job, as `platform.report_jobs` keeps it."""
+class RequestedReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A report that was requested.
 
-    id: int
+    Attributes:
+        number: As the commands of reports take it.
+        report_id: The upstream's id; null until it has sent one.
+        upstream_status: The last status that the upstream sent.
+        problem: Why it is lost.
+        load_id: The load of its rows.
+    """
+
+    id: int = msgspec.field(name="number")
     account: str
     selector: str
     value: str
     format: str
     state: JobState
-    requested_at: datetime
-    give_up_after: timedelta
-    attempt: int
-    attempted_at: datetime
+    requested_at: Annotated[datetime, msgspec.Meta(tz=True)]
     report_id: str | None
-    polls: int
-    next_poll_at: datetime
     upstream_status: str | None
     upstream_message: str | None
     problem: str | None
+    load_id: int | None
+
+
+class ReportJob(RequestedReport, frozen=True, kw_only=True):
+    """A job, as `platform.report_jobs` keeps it."""
+
+    give_up_after: timedelta
+    attempt: int
+    attempted_at: datetime
+    polls: int
+    next_poll_at: datetime
     runs: int
     run_key: str | None
     run_asked_at: datetime | None
-    load_id: int | None
     told_at: datetime | None
 
     def __str__(self) -> str:
@@ -178,7 +189,7 @@ def newest_jobs(database: Database, accounts: Sequence[str], *, limit: int) -> t
     return tuple(map(_job, rows))
 
 
-_FIELDS = tuple(field.name for field in fields(ReportJob))
+_FIELDS = ReportJob.__struct_fields__
 
 
 def _stored(value: object) -> object:
