@@ -283,25 +283,18 @@ def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]
         yield
     except NotLoadedError as error:
         if window is not None:
-            _require_begun(window)
+            today = (utc_now() + _FIRST_ZONE).date()  # the day that has begun in some zone
+            is_day = window.days == 1
+            form, begin = ("%Y-%m-%d", window.start) if is_day else ("%Y-%m", window.last_day.replace(day=1))
+            if begin > today:
+                problem = f"{begin:{form}} has not begun; the last that can be read is {today:{form}}"
+                raise RequestError(problem) from None
         if error.first_load is not None or (home is None and not read_settings().demo):
             raise
         folder = str(_settings(None, home).home)
         raise NotLoadedError(
             error.table, error.absent, accounts=error.accounts, months=error.months, home=folder
         ) from None
-
-
-def _require_begun(window: Window) -> None:
-    """Check that the day, or the last of the months, has begun in some zone.
-
-    Raises:
-        RequestError: It has not.
-    """
-    today = (utc_now() + _FIRST_ZONE).date()
-    form, begin = ("%Y-%m-%d", window.start) if window.days == 1 else ("%Y-%m", window.last_day.replace(day=1))
-    if begin > today:
-        raise RequestError(f"{begin:{form}} has not begun; the last that can be read is {today:{form}}") from None
 
 
 def _settings(database_url: str | None, home: str | Path | None) -> Settings:

@@ -7,6 +7,7 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
+from functools import partial
 from http import HTTPStatus
 
 import click
@@ -31,7 +32,6 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     followed,
 )
-from seller_platform.ingest.connections.token_rotation import GrantKeeper
 from seller_platform.ingest.connections.upstream import (
     Upstream,
     open_api,
@@ -180,24 +180,39 @@ def connect_upstream(
     timeout_seconds: float,
     keep_grant: bool = False,
 ) -> Sequence[KnownAccount]:
-    """Authorise a connection, discover its accounts, and return them.
+    """Authorise a connection by a code with PKCE (RFC 6749 section 4.1), discover its accounts, and return them.
 
     Args:
-        show: Takes the URL that the user opens.
+        show: Takes the URL that the user opens; called once the callback server listens.
         timeout_seconds: How long to wait for the user.
         keep_grant: Use the stored grant instead of a new one.
+
+    Raises:
+        AuthorizationDeniedError: The user refused or did not answer in time, or the code was used or has expired.
+        TokenRefusedError: The upstream does not accept the application.
+        SettingsError: The redirect URI cannot be listened on.
     """
     settings, database, box = installation.settings, installation.database, installation.box
-
-    def register() -> None:
-        store_upstream(upstream, connection, database, box)
-
+    register = partial(store_upstream, upstream, connection, database, box)
     if keep_grant:
         Grants(database, box).current(connection)
         register()
     else:
         keeper = open_keeper(upstream, connection, database, box, settings.home)
-        authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
+        state, verifier = secrets.token_urlsafe(32), code_verifier()
+        challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
+        with CallbackServer(upstream.redirect_uri, state, issuer) as callback:
+            show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
+            code = callback.wait(timeout_seconds)
+        try:
+            first = upstream.token_endpoint.exchange(code, verifier)
+        except TokenRefusedError as error:
+            if not error.ends_grant:
+                raise
+            problem = f"the upstream no longer accepts the code; it answered {error.answer}"
+            raise AuthorizationDeniedError(problem) from error
+        # The connection is stored once the user has approved, so that a refusal changes nothing.
+        keeper.adopt(first, register=register)
     with open_api(upstream, connection, database, box, settings.home) as api:
         pause = settings.second_reading_seconds
         known = upstream.as_connection(connection)
@@ -222,39 +237,3 @@ def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], Sel
                 return apis[connection]
 
         yield api
-
-
-def authorize(
-    upstream: Upstream,
-    keeper: GrantKeeper,
-    *,
-    show: Callable[[str], None],
-    register: Callable[[], None] = lambda: None,
-    timeout_seconds: float = 600,
-) -> None:
-    """Obtain a grant from a user in the browser, and store it.
-
-    Args:
-        register: Stores the connection; called once the user has approved, so that a refusal changes nothing.
-        show: Takes the URL that the user opens; called once the callback server listens.
-        timeout_seconds: How long to wait for the user.
-
-    Raises:
-        AuthorizationDeniedError: The user refused or did not answer in time, or the code was used or has expired.
-        TokenRefusedError: The upstream does not accept the application.
-        SettingsError: The redirect URI cannot be listened on.
-    """
-    state, verifier = secrets.token_urlsafe(32), code_verifier()
-    challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
-    with CallbackServer(upstream.redirect_uri, state, issuer) as callback:
-        show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
-        code = callback.wait(timeout_seconds)
-    try:
-        first = upstream.token_endpoint.exchange(code, verifier)
-    except TokenRefusedError as error:
-        if not error.ends_grant:
-            raise
-        raise AuthorizationDeniedError(
-            f"the upstream no longer accepts the code; it answered {error.answer}"
-        ) from error
-    keeper.adopt(first, register=register)

@@ -228,9 +228,8 @@ def sync(
     if only_plan:
         with open_stored_installation() as installation:
             scope = plan_scope(installation, selection)
-            planner = planner_for(
-                installation, accounts_named(installation.database, selection.accounts or ()), scope.since
-            )
+            chosen = accounts_named(installation.database, selection.accounts or ())
+            planner = planner_for(installation, chosen, scope.since)
             with output.progress("Reading the receipts"):
                 slices = planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too)
             show_plan(planner, slices, output)

@@ -219,7 +219,10 @@ class LiveSandbox:
             self._days[number] = step.day
             step.added_accounts.append(listed[number].account)
         if added or removed:
-            self._store_accounts([each.account for each in listed.values()], step.day)
+            with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(step.day))) as load:
+                for each in listed.values():
+                    load.spool.write([(*each.account.row, CONNECTION)], page=1, account=each.account.key)
+                load.store(_FACTS, started_at=utc_now())
         for number in removed:
             gone = account_at(number, self._options.seed)
             with self._database.begin() as connection:
@@ -284,12 +287,6 @@ class LiveSandbox:
             values = {"account": slice_.account, "load": receipt.id}
             added, removed = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
         return added, removed
-
-    def _store_accounts(self, accounts: Sequence[Account], day: date) -> None:
-        with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(day))) as load:
-            for account in accounts:
-                load.spool.write([(*account.row, CONNECTION)], page=1, account=account.key)
-            load.store(_FACTS, started_at=utc_now())
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
         """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""

@@ -93,7 +93,11 @@ def load_sandbox(
     period = Window(first, max(days.values()))
     with database.begin() as connection:
         lock(connection, _LOCK)
-        _clear(connection, chosen)
+        earlier = connection.execute(select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)).scalars()
+        forget_accounts(connection, {*earlier, *(sandbox.key for sandbox in chosen)})
+        for table in (LOADS, SLICES):
+            connection.execute(delete(table).where(table.c.account == CONNECTION))
+        connection.execute(delete(EXCHANGE_RATES))
         rows = _fill(connection, chosen, periods, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
             connection.execute(text(f"ANALYZE {table.fullname}"))
@@ -121,15 +125,6 @@ def period_until(months: int, today: date) -> Window:
     for _ in range(months - 1):
         first = (first - timedelta(days=1)).replace(day=1)
     return Window(first, today)
-
-
-def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
-    """Delete earlier rows of the sandbox, and all rows under the keys of its accounts."""
-    accounts = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
-    forget_accounts(connection, {*connection.execute(accounts).scalars(), *(sandbox.key for sandbox in chosen)})
-    for table in (LOADS, SLICES):
-        connection.execute(delete(table).where(table.c.account == CONNECTION))
-    connection.execute(delete(EXCHANGE_RATES))
 
 
 def forget_accounts(connection: Connection, keys: Collection[str]) -> None:

@@ -122,7 +122,12 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
         if password_file is not None:
             password = password_file.read_text().partition("\n")[0]
         else:
-            password = _asked_password() or (generated := secrets.token_urlsafe(24))
+            typed, prompt = "", "Password (empty: generate one)"
+            if sys.stdin.isatty():
+                typed = click.prompt(
+                    prompt, hide_input=True, confirmation_prompt=True, default="", show_default=False, err=True
+                )
+            password = typed or (generated := secrets.token_urlsafe(24))
         is_set = save_reader(installation.database, name, password)
         if not is_set and generated is None:
             raise rights_of_readers_lack(name, [f"\\password {name}"])
@@ -145,16 +150,6 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
         lines.append(f"`query` and the tool `sql` log in with {READER_URL}: the URL of that line, with the password.")
     output.document(ReaderDocument(reader=name, password=generated, psql=psql))
     output.line("\n".join(lines))
-
-
-def _asked_password() -> str:
-    """Return the password that a user types; an empty text without a terminal."""
-    if not sys.stdin.isatty():
-        return ""
-    prompt = "Password (empty: generate one)"
-    return str(
-        click.prompt(prompt, hide_input=True, confirmation_prompt=True, default="", show_default=False, err=True)
-    )
 
 
 def _server_of(settings: Settings) -> Path:

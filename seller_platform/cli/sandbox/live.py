@@ -1,7 +1,7 @@
 """`seller-platform sandbox live`: advances the sandbox day by day, until Ctrl-C."""
 
 import time
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import click
 
@@ -70,7 +70,10 @@ def live(
     output, today = Output(as_json=False), utc_now().date()
     first = since.date() if since else today - timedelta(days=DAYS_AGO)
     last = until.date() if until else None
-    _require_order(first, last, today)
+    if first > today:
+        raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
+    if last is not None and last < first:
+        raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")
     options = LiveOptions(
         first,
         accounts=accounts,
@@ -101,15 +104,3 @@ def live(
                 began = time.monotonic()
             else:
                 time.sleep(_WAIT_SECONDS)
-
-
-def _require_order(first: date, last: date | None, today: date) -> None:
-    """Check that the days are in order.
-
-    Raises:
-        RequestError: It would begin in the future, or end before it begins.
-    """
-    if first > today:
-        raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
-    if last is not None and last < first:
-        raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")

@@ -68,7 +68,14 @@ def read_cost_periods(
     """
     facts = _read(api, account, skus, snapshot_day, sink)
     if skus and facts.notes[UNKNOWN_PRODUCTS] == len(skus):
-        return replace(facts, requests=facts.requests + _requests_to_offer(api, account))
+        # An endpoint refuses a request without a product as incomplete; a missing endpoint answers 404.
+        try:
+            requests = api.get(COST_PERIODS.path, account.selection).requests
+        except RequestRefusedError as error:
+            if error.status not in (400, 422):
+                raise
+            requests = 1
+        return replace(facts, requests=facts.requests + requests)
     return facts
 
 
@@ -91,22 +98,6 @@ def _read(api: SellerApi, account: Account, skus: Sequence[str], snapshot_day: d
     name = f"{COST_PERIODS.name} of {account.key}"
     facts = read_list(api, ListQuery(of_products, account), decoder, sink, name, look_ahead=LOOK_AHEAD)
     return replace(facts, notes={"products": len(skus), UNKNOWN_PRODUCTS: 0, **facts.notes})
-
-
-def _requests_to_offer(api: SellerApi, account: Account) -> int:
-    """Return how many requests showed that the endpoint exists and accepts the account.
-
-    An endpoint refuses a request without a product as incomplete; a missing endpoint answers 404.
-
-    Raises:
-        RequestRefusedError: There is no such endpoint.
-    """
-    try:
-        return api.get(COST_PERIODS.path, account.selection).requests
-    except RequestRefusedError as error:
-        if error.status in (400, 422):
-            return 1
-        raise
 
 
 def read_periods(sku: str, rows: Sequence[Row]) -> Periods:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import httpx
 
 from seller_platform.client.http.api import USER_AGENT
-from seller_platform.client.http.pauses import moment_of
-from seller_platform.client.http.responses import fault_of
+from seller_platform.client.http.responses import fault_of, moment_of
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
 from seller_platform.network import http_client

@@ -4,7 +4,6 @@
 - `bodies`: reads bodies: encodings, charsets, limits and ends
 - `characters`: replaces text that PostgreSQL does not store
 - `concurrency`: limits the requests under way
-- `pauses`: the pause that an answer asks for
 - `responses`: classifies answers: good, worth another attempt, or refused
 - `retries`: repeats a request that failed, after a pause
 """

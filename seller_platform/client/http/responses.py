@@ -1,11 +1,14 @@
 """Classifies answers: good, a passing fault that is worth another attempt, or a final refusal or error."""
 
 import json
+import math
 import re
 import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -14,7 +17,6 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from seller_platform.client.http.characters import storable_json
-from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.clocks import Clock
 from seller_platform.contract.wire import ERROR_WORD, MESSAGE, PARAMETERS, STATUS
 from seller_platform.errors import (
@@ -46,6 +48,15 @@ _MESSAGES = (MESSAGE, "error_description", "detail", "title")
 
 ERROR_FIELDS = (ERROR_WORD, STATUS, MESSAGE)
 """The fields of an answer that `check_no_error` looks at."""
+
+_LONGEST_SECONDS = 366 * 86_400.0
+_FIRST_EPOCH, _FIRST_MILLISECONDS = 10**9, 10**11
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,400})(?:[.,](\d{0,9})\d*)?\s*(?:s|secs?|seconds?)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|h|m|s)[a-z]*\s*", re.ASCII | re.IGNORECASE)
+_RESETS = ("RateLimit-Reset", "X-RateLimit-Reset", "X-Rate-Limit-Reset", "X-RateLimit-Reset-After")
+_LIMIT_RESET = re.compile(r"\breset\s*=\s*(\d+)|;\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)", re.ASCII)
+"""A member of the header `RateLimit`, in the words of an older and a newer draft; in the newer one, of a used limit."""
 
 
 class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
@@ -263,14 +274,13 @@ def redirect_target(headers: httpx.Headers) -> str:
 def json_object(body: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a short body; an empty one where there is none."""
     try:
-        content = json.loads(storable_json(body[:1_000_000]), parse_int=_integer)
+        content = json.loads(
+            storable_json(body[:1_000_000]),
+            parse_int=lambda digits: int(digits) if len(digits) < 1_000 else float(digits),
+        )
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < 1_000 else float(digits)
 
 
 def digits_kept(sent: str | bytes, **options: Any) -> Any:
@@ -305,3 +315,48 @@ def message_of(answer: Mapping[str, Any]) -> str:
     levels = (level for level in (answer, inner) if isinstance(level, Mapping))
     texts = (*(level.get(name) for level in levels for name in _MESSAGES), inner)
     return next((shortened(text) for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def pause_seconds(headers: httpx.Headers, status: int, now: datetime) -> float | None:
+    """Return the pause in whole seconds, from 0 to a year; None where the answer asks for none.
+
+    It is that of `Retry-After` (RFC 9110 section 10.2.3), and for a 429 else the time until the rate is reset. A moment
+    is compared with the answer's own `Date`, for the local clock may be wrong.
+    """
+    began = moment_of(headers.get("Date", "")) or now
+    texts = [headers.get("Retry-After", "")]
+    if status == 429:
+        texts += [headers.get(name, "") for name in _RESETS]
+        texts += ["".join(found) for found in _LIMIT_RESET.findall(headers.get("RateLimit", ""))]
+    pauses = (_pause_of(text.strip(), began) for text in texts)
+    pause = next((pause for pause in pauses if pause is not None), None)
+    return None if pause is None else float(math.ceil(min(max(0.0, pause), _LONGEST_SECONDS)))
+
+
+def _pause_of(text: str, now: datetime) -> float | None:
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        if moment := moment_of(text):
+            return (moment - now).total_seconds()
+        if text and not _PART.sub("", text):  # such as 1m30s
+            return sum(float(count) * _UNITS[unit.lower()] for count, unit in _PART.findall(text))
+        # Two headers of one name are one with a comma.
+        parts = [_pause_of(part.strip(), now) for part in text.split(",")] if "," in text else []
+        return max((part for part in parts if part is not None), default=None)
+    seconds = float(f"{number[2][:20]}.{number[3] or 0}")
+    if number[1] == "-":
+        return 0.0
+    if seconds >= _FIRST_EPOCH:  # a moment, in seconds or milliseconds since 1970
+        seconds = (seconds / 1000 if seconds >= _FIRST_MILLISECONDS else seconds) - now.timestamp()
+    return seconds
+
+
+def moment_of(text: str) -> datetime | None:
+    """Return the moment of a date of HTTP or of RFC 3339; None where the text is no date."""
+    for parse in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = parse(text)
+        except (ValueError, OverflowError):
+            continue
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None

@@ -159,7 +159,10 @@ class LoadingProcesses:
         except _DiedError:
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)
-            self._end_all()
+            with self._starting:  # all of them are ended, for one that was killed keeps its share of the requests
+                for each in self._processes:
+                    each.has_died = True
+                _kill()
         finally:
             self._idle.put(process)
         return loader.load(request)
@@ -173,13 +176,6 @@ class LoadingProcesses:
         if interruption.is_ending():
             _kill_and_clean_up()
         interruption.unregister(self._ending)
-
-    def _end_all(self) -> None:
-        """Kill the processes, for one that was killed keeps its share of the requests."""
-        with self._starting:
-            for process in self._processes:
-                process.has_died = True
-            _kill()
 
 
 def _kill() -> None:

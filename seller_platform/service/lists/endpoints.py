@@ -161,13 +161,20 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             return Response(status_code=304, headers=headers)
         return page_answer(request, dataset, page, list_request, headers)
 
+    paragraphs = [
+        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_REPLICA_RULES}",
+        rules.notes,
+        CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
+        PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
+        _WALKS,
+    ]
     computed = (COMPUTED_BY,) if keeps_own_currency(dataset) or rules.source is not None else ()
     operation = Operation(
         dataset.path,
         name=f"list_{dataset.name}",
         area=dataset.area,
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
-        rules=rules_of(dataset),
+        rules="\n\n".join(filter(None, paragraphs)),
         answer=page_type(row_type(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
         refusals=(401, 404, 410, 422, 503),
@@ -213,18 +220,6 @@ def read_list_request(
         as_of=values.get(AS_OF),
     )
     return list_request, query
-
-
-def rules_of(dataset: Dataset) -> str:
-    """Return what a caller of a list must know beside parameters and fields."""
-    paragraphs = [
-        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_REPLICA_RULES}",
-        rules_for(dataset).notes,
-        CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
-        PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
-        _WALKS,
-    ]
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def keeps_own_currency(dataset: Dataset) -> bool:

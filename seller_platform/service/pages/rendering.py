@@ -186,19 +186,15 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        marked=_marked, breakable=_breakable, contact=_contact, moment=shown_moment, versioned=_versioned
+        # A text of the contract, with text in backticks as code.
+        marked=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))),  # noqa: S704  # escaped
+        breakable=lambda path: Markup(".<wbr>").join(path.split(".")),
+        contact=_contact,
+        moment=shown_moment,
+        # The URL of a file changes with its content, so that no older one is taken from a cache.
+        versioned=lambda path: f"{path}?{_static_document(path).digest[:12]}",
     )
     return environment
-
-
-def _marked(text: str) -> Markup:
-    """Return a text of the contract in HTML, with text in backticks as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped before
-
-
-def _breakable(path: str) -> Markup:
-    """Return the path of a field in HTML, which may break between its names."""
-    return Markup(".<wbr>").join(path.split("."))
 
 
 def _contact(contact: str) -> Markup:
@@ -206,11 +202,6 @@ def _contact(contact: str) -> Markup:
     if _EMAIL.fullmatch(contact):
         return Markup('<a href="mailto:{}">{}</a>').format(contact, contact)
     return escape(contact)
-
-
-def _versioned(path: str) -> str:
-    """Return the URL of a file, which changes with its content, so that no older one is taken from a cache."""
-    return f"{path}?{_static_document(path).digest[:12]}"
 
 
 @cache

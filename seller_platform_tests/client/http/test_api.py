@@ -12,7 +12,7 @@ import pytest
 
 from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.client.http.concurrency import SUCCESSES_TO_GROW, RequestBudget
-from seller_platform.client.http.pauses import pause_seconds
+from seller_platform.client.http.responses import pause_seconds
 from seller_platform.client.http.retries import Wait
 from seller_platform.errors import (
     InvalidSettingError,
