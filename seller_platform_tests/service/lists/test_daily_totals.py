@@ -16,7 +16,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, stored
 from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import LOADED_AT, locked_sums, store_slice
 
@@ -207,30 +207,21 @@ def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *,
 
 
 def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:
-    def announced() -> tuple[object, ...]:
-        asked = {"account_title": title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
-        fees = sum(fees for (fees,) in _figures(service, "platform_fees", **asked))
-        return _orders(service, **asked)[0], fees
-
-    def stored() -> tuple[object, ...]:
-        with service.database.begin() as connection:
-            inside = "WHERE account = %s AND local_day BETWEEN '2026-02-01' AND '2026-02-28'"
-            orders = connection.exec_driver_sql(f"SELECT count(*) FROM seller.orders {inside}", (key,))
-            statement = f"SELECT -sum(amount) FROM seller.transactions {inside} AND transaction_type = 'Fee'"
-            return orders.scalar_one(), connection.exec_driver_sql(statement, (key,)).scalar_one()
-
-    answers = []
+    month, answers = "account = %s AND local_day >= '2026-02-01' AND local_day < '2026-03-01'", []
     for number in (200, 90):
         loaded = load_sandbox(
             service.database, accounts=1, months=1, orders_per_month=number, today=date(2026, 3, 1), seed=number
         )
-        title = loaded.accounts[0].title
-        key = loaded.accounts[0].key
-        grant_accounts(service.database, ANN, [key])
-        answers.append(announced())
+        (account,) = loaded.accounts
+        grant_accounts(service.database, ANN, [account.key])
+        asked = {"account_title": account.title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
+        fees = sum(fees for (fees,) in _figures(service, "platform_fees", **asked))
+        answers.append((_orders(service, **asked)[0], fees))
 
-        assert announced() == stored()
-        assert (key, "transactions") in _kept(service.database)
+        fee = f"(SELECT -sum(amount) FROM seller.transactions WHERE {month} AND transaction_type = 'Fee')"
+        counted = f"SELECT count(*), {fee} FROM seller.orders WHERE {month}"
+        assert answers[-1:] == stored(service.database, counted, account.key, account.key)
+        assert (account.key, "transactions") in _kept(service.database)
     assert answers[0] != answers[1]
 
 

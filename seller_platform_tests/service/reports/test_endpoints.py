@@ -77,35 +77,12 @@ def idle(service: Served) -> Served:
 
 
 def _fill(database: Database, account: str, rows: int, day: date = DAY) -> None:
-    insert_rows(
-        database,
-        DAILY,
-        account,
-        [
-            (
-                day,
-                f"SKU-{number}",
-                f'Mug "{account}", 12 oz\n椿',
-                None,
-                number,
-                Decimal(number),
-                Decimal("0.10"),
-                Decimal("1.234"),
-                Decimal("-0.5"),
-                day,
-            )
-            for number in range(rows)
-        ],
-    )
-    insert_rows(
-        database,
-        ORDERS,
-        account,
-        [
-            (f"O-{number:07}", f"{day}T12:00:00+00:00", "Shipped", Decimal(number), "USD", 1, "SKU-0", None, None, day)
-            for number in range(rows)
-        ],
-    )
+    name, rest = f'Mug "{account}", 12 oz\n椿', (Decimal("0.10"), Decimal("1.234"), Decimal("-0.5"), day)
+    sold = [(day, f"SKU-{number}", name, None, number, Decimal(number), *rest) for number in range(rows)]
+    insert_rows(database, DAILY, account, sold)
+    noon, cup = f"{day}T12:00:00+00:00", ("USD", 1, "SKU-0", None, None, day)
+    ordered = [(f"O-{number:07}", noon, "Shipped", Decimal(number), *cup) for number in range(rows)]
+    insert_rows(database, ORDERS, account, ordered)
 
 
 def _request(client: httpx.Client, **selector: str) -> str:

@@ -192,18 +192,10 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
         shop.sell("2026-03-20", sku, units, "1.00")
     shop.sell("2026-03-01", "EARLIER", 30, "1.00")
     shop.sell("2026-04-01", "CRITICAL", 500, "1.00")  # the day of the snapshot is not over
-    sellable_units = {
-        "OUT": 0,
-        "CRITICAL": 13,
-        "LOW": 29,
-        "HEALTHY": 30,
-        "MUCH": 30,
-        "IDLE": 5,
-        "EARLIER": 0,
-        "UNKNOWN": None,
-    }
-    for sku, sellable in sellable_units.items():
-        shop.stock(sku, sellable, inbound=200 if sku == "MUCH" else 0)
+    for sku, sellable in (("OUT", 0), ("CRITICAL", 13), ("LOW", 29), ("HEALTHY", 30), ("IDLE", 5), ("EARLIER", 0)):
+        shop.stock(sku, sellable)
+    shop.stock("MUCH", 30, inbound=200)
+    shop.stock("UNKNOWN", None)
     shop.stock("OUT", 0, day="2026-03-31")
     shop.stock("GONE", 9, day="2026-03-31")
 
@@ -467,14 +459,8 @@ def test_a_payout_is_compared_with_what_was_posted_since_the_one_before(shop: Sh
 
 def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Shop) -> None:
     _mark_loaded(shop, "transactions")
-    for day, amount in (
-        ("03-01", "80.00"),
-        ("03-10", "8.00"),
-        ("03-12", "40.00"),
-        ("03-24", "4.00"),
-        ("03-30", "9.00"),
-    ):
-        shop.post(f"2026-{day}", "Order", amount, order=day)
+    for day, amount in ((1, "80.00"), (10, "8.00"), (12, "40.00"), (24, "4.00"), (30, "9.00")):
+        shop.post(f"2026-03-{day:02}", "Order", amount, order=f"{day}")
     shop.post("2026-02-25", "Transfer", "-1.00")
     shop.post("2026-03-11", "Transfer", "-80.00")  # the period had closed three days before, so without the 8
     shop.post("2026-03-25", "Transfer", "-48.00")

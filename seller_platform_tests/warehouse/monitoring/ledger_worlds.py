@@ -1,21 +1,21 @@
 """Random sellers whose accounts have ledgers of their own, some of them with another account's entries planted."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from math import ceil
 from zoneinfo import ZoneInfo
 
-from seller_platform.contract import Window
+from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 _EUROPE = ("Europe/Berlin", "Europe/London", "Europe/Istanbul", "Europe/Helsinki")
-_COLUMNS = (
-    "account, local_day, load_id, page, posted_date, transaction_type, order_id, sku, quantity, amount, currency, "
-    "marketplace_name"
-)
 
 
 @dataclass(frozen=True)
@@ -77,34 +77,22 @@ def planted(seller: Seller, share: float, rng: random.Random) -> tuple[Seller, s
     return replace(seller, ledgers={**seller.ledgers, other: [*seller.ledgers[other], *copied]}), account, other
 
 
-def store(database: Database, sellers: Iterable[Seller]) -> None:
+def store(database: Database, sellers: Sequence[Seller]) -> None:
     """Store the accounts, the receipts and the entries of sellers."""
-    with database.begin() as connection, driver_of(connection).cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO platform.connections (name, base_url, auth_url, client_id) VALUES ('c', 'u', 'u', 'i') "
-            "ON CONFLICT DO NOTHING"
-        )
-        ids = iter(range(1_000_000))
-        listed = []
-        with cursor.copy(f"COPY seller.transactions ({_COLUMNS}) FROM STDIN") as copy:
-            for seller in sellers:
-                for account, entries in seller.ledgers.items():
-                    rows = list(_rows(account, seller, entries))
-                    listed.append((account, next(ids), seller.zones[account], seller.name, seller.month, len(rows)))
-                    for row in rows:
-                        copy.write_row(row)
-        cursor.executemany(
-            "INSERT INTO platform.accounts (key, connection, id, title, timezone, marketplace, seller_id) "
-            "VALUES (%s, 'c', %s, 'Shop', %s, 'M', %s)",
-            [(account, number, zone, name) for account, number, zone, name, _, _ in listed],
-        )
-        cursor.executemany(
-            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,"
-            " digest, verdict, changed, started_at, finished_at) "
-            "VALUES ('transactions', %s, %s, %s, 1, 1, 0, %s, '', 'match', true, now(), now())",
-            [(account, month.start, month.end, rows) for account, _, _, _, month, rows in listed],
-        )
-        cursor.execute("ANALYZE seller.transactions, platform.loads")
+    owners = [(account, seller) for seller in sellers for account in seller.ledgers]
+    connect_accounts(
+        database,
+        [
+            (account, Account(number, "Shop", None, None, seller.zones[account], "M", seller.name))
+            for number, (account, seller) in enumerate(owners)
+        ],
+    )
+    for account, seller in owners:
+        with database.begin() as connection:
+            rows = copy_rows(driver_of(connection), TRANSACTIONS, _rows(account, seller), account=account)
+        store_receipt(database, TRANSACTIONS, account, seller.month, rows=rows)
+    with database.begin() as connection:
+        connection.exec_driver_sql("ANALYZE seller.transactions, platform.loads")
 
 
 def _ledger(rng: random.Random, month: Window, orders: int, spelling: str) -> Iterator[Entry]:
@@ -127,15 +115,13 @@ def _ledger(rng: random.Random, month: Window, orders: int, spelling: str) -> It
             yield Entry(min(moment + timedelta(days=3), last), "Refund", order, sku, quantity, -cents)
 
 
-def _rows(account: str, seller: Seller, entries: Iterable[Entry]) -> Iterator[tuple[object, ...]]:
+def _rows(account: str, seller: Seller) -> Iterator[Row]:
     zone = ZoneInfo(seller.zones[account])
-    for each in entries:
+    for each in seller.ledgers[account]:
         day = each.posted.astimezone(zone).date()
         if seller.month.start <= day < seller.month.end:
-            yield (
-                account, day, 1, 1, each.posted, each.kind, each.order, each.sku, each.quantity, each.cents / 100,
-                each.currency, account,
-            )  # fmt: skip
+            amount = each.cents / 100
+            yield each.posted, each.kind, each.order, each.sku, None, each.quantity, amount, each.currency, None, day
 
 
 def _midday(day: date) -> datetime:
