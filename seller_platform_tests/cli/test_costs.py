@@ -142,13 +142,10 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
 
 def test_lost_grant_and_unavailable_upstream_have_own_exit_codes(shop: Shop, sheet: Path) -> None:
     nowhere, point = "http://127.0.0.1:1", text("UPDATE platform.connections SET base_url = :url")
-    with shop.warehouse.begin() as connection:
-        connection.execute(point, {"url": nowhere})
+    shop.warehouse.execute(point, {"url": nowhere})
     away = run(["costs", "plan", str(sheet), "--json"], {**shop.variables, "SELLER_API_BASE_URL": nowhere})
-    with shop.warehouse.begin() as connection:
-        connection.execute(point, {"url": shop.service.base_url})
-    with shop.service.database.begin() as connection:
-        connection.execute(text("DELETE FROM service.authorizations"))
+    shop.warehouse.execute(point, {"url": shop.service.base_url})
+    shop.service.database.execute(text("DELETE FROM service.authorizations"))
     gone = _costs(shop, "plan", str(sheet), "--json")
 
     assert "try again when the upstream is back" in _refused(away, 4)["message"]

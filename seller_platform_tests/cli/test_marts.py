@@ -86,8 +86,7 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
 
 
 def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str, str]) -> None:
-    with shop.database.begin() as connection:
-        connection.execute(text("ALTER TABLE marts.cost_coverage ADD CONSTRAINT refuses CHECK (sku <> 'A')"))
+    shop.database.execute(text("ALTER TABLE marts.cost_coverage ADD CONSTRAINT refuses CHECK (sku <> 'A')"))
 
     result = run(["marts", "build", "cost_coverage", "--account", ACCOUNT, "--month", "2026-02"], variables)
 

@@ -97,8 +97,7 @@ def test_a_report_that_is_not_completed_is_waited_for_only_with_wait(desk: Desk)
 
 def test_ready_reports_are_loaded_without_dagster(desk: Desk, tmp_path: Path) -> None:
     numbers = [each["number"] for each in desk.documents("request")]
-    with desk.database.begin() as connection:
-        connection.execute(text("UPDATE platform.report_jobs SET next_poll_at = now()"))
+    desk.database.execute(text("UPDATE platform.report_jobs SET next_poll_at = now()"))
 
     loaded = document(desk.report("load", "--json"))
 

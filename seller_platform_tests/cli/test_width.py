@@ -60,19 +60,8 @@ def _fill(database: Database, home: Path) -> None:
     Grants(database, secret_box(home, None)).store("default", pair)
     for total in ("12345.67", "7654321.00"):
         with open_load(database, Slice(ORDERS, KEY, MARCH)) as load:
-            row = (
-                ORDER,
-                "2026-03-01T10:00:00Z",
-                "Shipped",
-                Decimal(total),
-                "EUR",
-                1,
-                "SKU-1",
-                "A",
-                "Cup",
-                "2026-03-01",
-            )
-            load.spool.write([row], tags=("platform",), page=1)
+            sold = ("Shipped", Decimal(total), "EUR", 1, "SKU-1", "A", "Cup", "2026-03-01")
+            load.spool.write([(ORDER, "2026-03-01T10:00:00Z", *sold)], tags=("platform",), page=1)
             load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
     doubt = Doubt("others", REASON, 710, 210, {}, covers_all=False)
     notes = {"held": doubt.note}

@@ -147,8 +147,7 @@ def test_a_disk_that_fills_up_while_the_server_runs_is_named(mount: Callable[[in
     server = EmbeddedServer(disk / "home", root_data=disk / "servers")
     rows = "INSERT INTO public.big SELECT repeat(md5(number::text), 30) FROM generate_series(1, 60000) AS number"
     with Database(server.database("shop")) as database:
-        with database.begin() as connection:
-            connection.execute(text("CREATE TABLE public.big (content text)"))
+        database.execute(text("CREATE TABLE public.big (content text)"))
         filler = fill(disk)
         os.truncate(filler, filler.stat().st_size - room)
 
@@ -204,11 +203,10 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount
 
     def fill_and_disconnect() -> None:
         fillers.append(fill(disk))
-        with broken.database.begin() as connection:
-            connection.execute(
-                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                     "WHERE datname = current_database() AND pid <> pg_backend_pid()")
-            )  # fmt: skip
+        broken.database.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                 "WHERE datname = current_database() AND pid <> pg_backend_pid()")
+        )  # fmt: skip
 
     broken.server.plan = lambda request: (
         raw_server.after(fill_and_disconnect) if request.path == TOKEN and not fillers else None

@@ -85,8 +85,7 @@ def shop_in(database: Database, zone: str, day: date) -> Shop:
         "SELECT at, CAST(at AT TIME ZONE :zone AS date) AS day "
         "FROM generate_series(CAST(:first AS timestamptz), :last, interval '30 minutes') AS at"
     )
-    with database.begin() as connection:
-        rows = connection.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
+    rows = database.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
     days = {at.astimezone(UTC): local for at, local in rows if local in around}
     return Shop(KnownAccount("xx-9", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, around)
 
@@ -121,8 +120,7 @@ def _in_utc(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(database: Database) -> dict[datetime, date]:
-    with database.begin() as connection:
-        rows = connection.execute(text("SELECT purchase_date, local_day FROM seller.orders")).all()
+    rows = database.execute(text("SELECT purchase_date, local_day FROM seller.orders")).all()
     assert len(rows) == len({at for at, _ in rows})
     return {at.astimezone(UTC): day for at, day in rows}
 

@@ -136,8 +136,7 @@ def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(broken: Broken,
     with pytest.raises(UpstreamUnavailableError, match="6 attempts"):
         broken.load(TRANSACTIONS)
 
-    with broken.database.begin() as connection:
-        stored = connection.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
+    stored = broken.database.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
     assert tuple(stored) == (before.rows, before.id)
     assert broken.server.seen["GET", "/api/sales/transactions"] == 6
 

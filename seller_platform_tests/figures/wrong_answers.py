@@ -274,8 +274,7 @@ class Bench:
     def content(self, dataset: Dataset, key: str) -> list[Any]:
         """Return the newest rows of an account."""
         statement = f"SELECT count(*), sum(hashtext(row_hash::text)) FROM seller.{dataset.name} WHERE account = :key"
-        with self.database.begin() as connection:
-            return list(connection.execute(text(statement), {"key": key}).one())
+        return list(self.database.execute(text(statement), {"key": key}).one())
 
 
 def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:

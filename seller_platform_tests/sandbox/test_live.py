@@ -146,8 +146,7 @@ def test_an_interrupted_day_is_stored_when_the_sandbox_continues(database: Datab
         connection.execute(text(f"CREATE TRIGGER stops BEFORE INSERT ON {table} EXECUTE FUNCTION stop()"))
     with pytest.raises(Exception, match="stopped"):
         next(sandbox.steps(lambda: datetime.now(UTC), until=day))
-    with database.begin() as connection:
-        connection.execute(text(f"DROP TRIGGER stops ON {table}"))
+    database.execute(text(f"DROP TRIGGER stops ON {table}"))
 
     steps = list(LiveSandbox(database, options).steps(lambda: datetime.now(UTC), until=day))
 

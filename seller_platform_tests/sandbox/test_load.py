@@ -87,14 +87,13 @@ def test_a_day_later_the_past_is_the_same_but_for_late_changes(database: Databas
 
 
 def test_rows_of_other_accounts_are_left_alone(database: Database) -> None:
-    with database.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO seller.accounts (id, connection, account, load_id, page) VALUES (1, 'real', 'R.m', 7, 1);"
-                "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
-                "VALUES ('S', '2026-01-01', 'R.m', 7, 1)"
-            )
+    database.execute(
+        text(
+            "INSERT INTO seller.accounts (id, connection, account, load_id, page) VALUES (1, 'real', 'R.m', 7, 1);"
+            "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
+            "VALUES ('S', '2026-01-01', 'R.m', 7, 1)"
         )
+    )
 
     load_sandbox(database, months=1, orders_per_month=10, today=TODAY)
     load_sandbox(database, months=1, orders_per_month=10, today=TODAY)

@@ -36,5 +36,4 @@ class Alerting:
         return result.skip_message
 
     def execute(self, statement: str, **values: object) -> None:
-        with self.database.begin() as connection:
-            connection.execute(text(statement), values)
+        self.database.execute(text(statement), values)

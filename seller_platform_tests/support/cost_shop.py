@@ -77,8 +77,7 @@ class Shop:
             assert answer.status_code == 200, answer.text
 
     def query(self, statement: str, **values: object) -> Sequence[Any]:
-        with self.warehouse.begin() as connection:
-            return connection.execute(text(statement), values).all()
+        return self.warehouse.execute(text(statement), values).all()
 
     def stock(self, account: str, skus: Sequence[str]) -> None:
         """Store an inventory in the warehouse as a load does."""

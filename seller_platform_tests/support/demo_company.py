@@ -56,8 +56,7 @@ def load_demo_company(database: Database) -> None:
         rows, of_load = table_for(dataset), LOADS.c
         day = rows.c.local_day.between(of_load.window_start, of_load.window_end - 1)
         is_loaded = and_(of_load.dataset == dataset.name, of_load.account == rows.c.account, day)
-        with database.begin() as connection:
-            connection.execute(update(rows).where(is_loaded).values(load_id=of_load.id, page=1))
+        database.execute(update(rows).where(is_loaded).values(load_id=of_load.id, page=1))
 
 
 def _windows(dataset: Dataset, account: str) -> Iterator[Window]:

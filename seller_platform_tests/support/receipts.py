@@ -31,8 +31,7 @@ def store_receipt(
         **{"requests": 1, "pages": 1, "body_bytes": 0, "rows": 0, "digest": b"", "verdict": "match", "changed": True},
         **{"started_at": at or func.now(), "finished_at": at or func.now()},
     }
-    with database.begin() as connection:
-        return int(connection.execute(insert(LOADS).values(values | columns).returning(LOADS.c.id)).scalar_one())
+    return int(database.execute(insert(LOADS).values(values | columns).returning(LOADS.c.id)).scalar_one())
 
 
 def store_receipts(database: Database, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
@@ -45,8 +44,7 @@ def store_receipts(database: Database, names: Sequence[str], account: str, windo
 
 def end_in_the_past(database: Database, load: int) -> None:
     """Let a load that was made while the process travelled in time have ended when it began."""
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET finished_at = started_at WHERE id = :id"), {"id": load})
+    database.execute(text("UPDATE platform.loads SET finished_at = started_at WHERE id = :id"), {"id": load})
 
 
 def mark_loaded(
@@ -68,5 +66,4 @@ def latest_receipts(database: Database) -> tuple[Receipt, ...]:
     load = PUBLISHED_LOADS.c
     slice_ = (load.dataset, load.account, load.window_start, load.window_end)
     statement = select(PUBLISHED_LOADS).distinct(*slice_).order_by(*slice_, load.id.desc())
-    with database.begin() as connection:
-        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+    return tuple(Receipt.of(row) for row in database.execute(statement).mappings())

@@ -41,5 +41,4 @@ def contents(database: Database) -> dict[str, tuple[int, str]]:
 
 def rows(database: Database, query: str, **values: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query."""
-    with database.begin() as connection:
-        return [tuple(row) for row in connection.execute(text(query), values)]
+    return [tuple(row) for row in database.execute(text(query), values)]

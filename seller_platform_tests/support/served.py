@@ -329,8 +329,7 @@ def _populate(database: Database) -> None:
 def add_user(database: Database, email: str, accounts: Sequence[str]) -> int:
     """Store a user who may read these accounts, and return their number."""
     values = {"email": email, "name": email.partition("@")[0].title(), "password_hash": _password_hash()}
-    with database.begin() as connection:
-        user_id: int = connection.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
+    user_id: int = database.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
     grant_accounts(database, email, accounts)
     return user_id
 

@@ -63,8 +63,7 @@ class Shop:
         return build_partition(self.database, mart, ACCOUNT, window if mart.is_monthly else None, parameters=parameters)
 
     def rows(self, query: str, **values: object) -> list[tuple[Any, ...]]:
-        with self.database.begin() as connection:
-            return [tuple(row) for row in connection.execute(text(query), values)]
+        return [tuple(row) for row in self.database.execute(text(query), values)]
 
 
 def connected_shop(database: Database) -> Shop:

@@ -59,10 +59,7 @@ def _store_extra(database: Database, rows: int, day: int, total: int | None = No
         SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1, :total
         FROM generate_series(1, :rows) AS number
     """
-    with database.begin() as connection:
-        connection.execute(
-            text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows, "total": total}
-        )
+    database.execute(text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows, "total": total})
 
 
 def _observe_no_changes(database: Database) -> None:
@@ -108,5 +105,4 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
 
     assert reading["reason"] == "10 of 38 rows are missing or others than before on 1 settled day"
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")
-    with platform.database.begin() as connection:
-        assert connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721
+    assert platform.database.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721

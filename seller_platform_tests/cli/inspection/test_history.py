@@ -60,7 +60,6 @@ def test_revert_brings_back_what_was_stored_before_a_load(database: Database, va
 
     reverted = document(run(["revert", str(load_id), "--json"], variables))
 
-    with database.begin() as connection:
-        names = connection.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
+    names = database.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
     assert names == ["gone", "kept", "raised"]
     assert reverted["load"]["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}

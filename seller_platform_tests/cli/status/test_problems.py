@@ -55,8 +55,7 @@ class Site:
     variables: dict[str, str]
 
     def execute(self, statement: str, **values: object) -> None:
-        with self.database.begin() as connection:
-            connection.execute(text(statement), values)
+        self.database.execute(text(statement), values)
 
     def fail(self, error: SellerPlatformError) -> None:
         keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=None)
@@ -226,8 +225,7 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
         assert bool(run(["status", "--fail-on", severity], site.variables).returncode) == ends
     command = next(line.strip() for line in screen.stdout.splitlines() if line.strip().startswith("seller-platform "))
     if command.startswith("seller-platform query"):
-        with site.database.begin() as connection:
-            listed = connection.execute(text(shlex.split(command)[-1])).mappings().all()
+        listed = site.database.execute(text(shlex.split(command)[-1])).mappings().all()
         assert {(each["kind"], each["severity"]) for each in listed} == {(case.kind, case.severity)}
 
     said = (case.kind, case.severity)

@@ -31,8 +31,7 @@ Facts = tuple[tuple[str, ...], int, tuple[Any, ...]]
 
 
 def stored(database: Database) -> tuple[Any, ...]:
-    with database.begin() as connection:
-        return tuple(connection.execute(select(GRANTS)).one_or_none() or ())
+    return tuple(database.execute(select(GRANTS)).one_or_none() or ())
 
 
 def after_a_crash(database: Database, facts: Facts, home: Path) -> SharedGrant:
@@ -51,8 +50,7 @@ def connection_before(change: Callable[[SharedGrant], None], database: Database,
     """Return a connection with a grant, but without one before the first pair of all is received."""
     if change is not authorise:
         return SharedGrant(database, home).connected()
-    with database.begin() as connection:
-        connection.execute(GRANTS.delete())
+    database.execute(GRANTS.delete())
     return SharedGrant(database, home)
 
 
@@ -155,8 +153,7 @@ def test_secrets_are_on_disk_also_without_synchronous_commit(
     with Database(database.url) as hasty:
         with opened(hasty) as transaction:
             of_secrets = transaction.execute(waits).scalar_one()
-        with hasty.begin() as transaction:
-            of_rows = transaction.execute(waits).scalar_one()
+        of_rows = hasty.execute(waits).scalar_one()
 
     assert (of_secrets, of_rows) == ("local", "off")
 

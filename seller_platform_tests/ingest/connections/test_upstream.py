@@ -62,10 +62,7 @@ def test_an_old_connection_takes_its_secret_from_matching_settings(
 
 
 def test_a_secret_is_stored_encrypted_and_shown_nowhere(stored: Database) -> None:
-    with stored.begin() as connection:
-        dump = str(
-            connection.execute(text("SELECT c.*, encode(client_secret, 'escape') FROM platform.connections c")).all()
-        )
+    dump = str(stored.execute(text("SELECT c.*, encode(client_secret, 'escape') FROM platform.connections c")).all())
 
     assert "canary" not in dump + repr(STORED) + repr(connections(stored))
     with pytest.raises(SecretKeyError, match="the client secret of connection 'ana'"):

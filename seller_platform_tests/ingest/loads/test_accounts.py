@@ -33,8 +33,7 @@ def _discover(database: Database, listed: Sequence[Listed], accepted: Accepted |
 
 def _stored(database: Database) -> dict[str, Listed]:
     facts = {each.key: each.account for each in accounts(database)}
-    with database.begin() as connection:
-        listed = dict(connection.execute(text("SELECT account, id FROM seller.accounts")).tuples().all())
+    listed = dict(database.execute(text("SELECT account, id FROM seller.accounts")).tuples().all())
     assert listed == {key: account.id for key, account in facts.items()}
     return {key: (each.id, str(each.country_code), str(each.seller_id)) for key, each in facts.items()}
 

@@ -61,8 +61,7 @@ def _compare(installation: Installation, *, repairs: bool = False) -> list[Compa
 
 
 def _stored(installation: Installation, table: str = "seller.transactions") -> list[Any]:
-    with installation.database.begin() as connection:
-        return sorted(map(repr, connection.execute(text(f"SELECT * FROM {table}")).all()))
+    return sorted(map(repr, installation.database.execute(text(f"SELECT * FROM {table}")).all()))
 
 
 def _content(installation: Installation) -> list[Any]:
@@ -74,8 +73,7 @@ def _content(installation: Installation) -> list[Any]:
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_another_program_changed_is_found_and_repaired(installation: Installation, change: str) -> None:
     before = _content(installation)
-    with installation.database.begin() as connection:
-        connection.execute(text(change))
+    installation.database.execute(text(change))
     altered, loads = _stored(installation), _stored(installation, "platform.loads")
 
     found = _compare(installation)
@@ -108,10 +106,9 @@ def test_what_the_upstream_loses_is_held_and_published_by_accept(installation: I
 
 
 def test_examples_name_row_field_and_both_values(installation: Installation) -> None:
-    with installation.database.begin() as connection:
-        sku, amount = connection.execute(
-            text(f"UPDATE seller.transactions SET amount = amount - 1 WHERE {ROW} RETURNING sku, amount")
-        ).one()
+    sku, amount = installation.database.execute(
+        text(f"UPDATE seller.transactions SET amount = amount - 1 WHERE {ROW} RETURNING sku, amount")
+    ).one()
 
     (different,) = [each for each in _compare(installation) if each.result is DIFFERENT]
 

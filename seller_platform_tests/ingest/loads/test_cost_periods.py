@@ -67,14 +67,13 @@ def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop
 
 
 def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Shop) -> None:
-    with shop.warehouse.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO seller.daily_product_sales (date, sku, local_day, account, load_id, page) "
-                "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'us-1', 1, 1), "
-                "('2025-01-01', 'of another account', '2025-01-01', 'de-2', 1, 1)"
-            )
+    shop.warehouse.execute(
+        text(
+            "INSERT INTO seller.daily_product_sales (date, sku, local_day, account, load_id, page) "
+            "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'us-1', 1, 1), "
+            "('2025-01-01', 'of another account', '2025-01-01', 'de-2', 1, 1)"
         )
+    )
     shop.write(period("2026-01-01", "2026-01-31"), sku="SKU-2")
 
     receipt = _load(shop)
@@ -94,15 +93,10 @@ def _foreign(
     database: Database, answer: Callable[[str], httpx.Response], skus: tuple[str, ...] = ("A", "B"), **options: Any
 ) -> Receipt:
     """Load the costs of an account whose upstream is a function of the SKU."""
-    with database.begin() as connection:
-        for sku in skus:
-            connection.execute(
-                text(
-                    "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
-                    "VALUES (:sku, '2026-03-01', 'de-2', 1, 1)"
-                ),
-                {"sku": sku},
-            )
+    columns = "sku, local_day, account, load_id, page"
+    listed = text(f"INSERT INTO seller.inventory ({columns}) VALUES (:sku, '2026-03-01', 'de-2', 1, 1)")
+    for sku in skus:
+        database.execute(listed, {"sku": sku})
     transport = httpx.MockTransport(lambda request: answer(request.url.params.get("sku", "")))
     with SellerApi("http://upstream", transport=transport, **options) as api:
         request = SliceRequest(COST_PERIODS, BERLIN.key, None)
@@ -117,18 +111,14 @@ def _stored(database: Database) -> list[Any]:
         return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in rows]
 
 
+DATES: dict[str, Any] = {"from_date": "2026-01-01", "to_date": "2026-01-31"}
+PERIOD = {**DATES, "cost_elements": [ELEMENT]}
 FORMS = {
-    "object with data": {"data": [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [ELEMENT]}]},
-    "bare array": [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [ELEMENT]}],
-    "dates object": {
-        "data": [{"dates": {"from_date": "2026-01-01", "to_date": "2026-01-31"}, "cost_elements": [ELEMENT]}]
-    },
-    "keyed by id": {
-        "data": {"7": {"from_date": "2026-01-01", "to_date": "2026-01-31", "sku": "A", "cost_elements": [ELEMENT]}}
-    },
-    "amounts as text": [
-        {"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [{**ELEMENT, "amount": "1.50"}]}
-    ],
+    "object with data": {"data": [PERIOD]},
+    "bare array": [PERIOD],
+    "dates object": {"data": [{"dates": DATES, "cost_elements": [ELEMENT]}]},
+    "keyed by id": {"data": {"7": {**PERIOD, "sku": "A"}}},
+    "amounts as text": [{**DATES, "cost_elements": [{**ELEMENT, "amount": "1.50"}]}],
 }
 
 

@@ -156,8 +156,7 @@ def test_brackets_in_texts_are_no_ends_of_the_rows() -> None:
 def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[Callable[[Window], Receipt]]:
     def load(window: Window) -> Receipt:
         if forgets:
-            with database.begin() as connection:
-                connection.execute(text("DELETE FROM platform.known_pages"))
+            database.execute(text("DELETE FROM platform.known_pages"))
         return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, window), window, run_id=None)
 
     with api_of(source) as api:
@@ -183,8 +182,7 @@ def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Da
         source.rows.pop()
         changed = load(MARCH)
         known_then = _loads_that_know(database)
-    with database.begin() as connection:
-        connection.execute(text("DELETE FROM platform.loads"))
+    database.execute(text("DELETE FROM platform.loads"))
 
     assert (known, known_then) == ([first.id], [changed.id])
     assert (unchanged.changed, unchanged.digest, changed.rows) == (False, first.digest, 49)
@@ -194,8 +192,7 @@ def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Da
 def test_a_known_page_does_not_hide_that_rows_were_deleted_by_hand(database: Database) -> None:
     with _shop(database, MovingList(orders(50), day_of_order), forgets=False) as load:
         load(MARCH)
-        with database.begin() as connection:
-            connection.execute(text("DELETE FROM seller.orders WHERE platform_order_id = 'O-000007'"))
+        database.execute(text("DELETE FROM seller.orders WHERE platform_order_id = 'O-000007'"))
 
         receipt = load(MARCH)
 
@@ -212,5 +209,4 @@ def test_a_known_page_of_a_day_outside_the_window_is_refused() -> None:
 
 
 def _loads_that_know(database: Database) -> list[int]:
-    with database.begin() as connection:
-        return list(connection.execute(text("SELECT load_id FROM platform.known_pages ORDER BY 1")).scalars())
+    return list(database.execute(text("SELECT load_id FROM platform.known_pages ORDER BY 1")).scalars())

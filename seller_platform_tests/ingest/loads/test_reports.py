@@ -64,8 +64,7 @@ class Steps:
             "SELECT account, local_day, report_id, position, sku, product_name, units_ordered, product_sales, extra "
             "FROM seller.report_rows ORDER BY report_id, position"
         )
-        with self.database.begin() as connection:
-            return [tuple(row) for row in connection.execute(statement)]
+        return [tuple(row) for row in self.database.execute(statement)]
 
 
 @pytest.fixture

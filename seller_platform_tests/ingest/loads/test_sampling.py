@@ -59,10 +59,9 @@ def _all_hours(installation: Installation, hours: int, per_day: int | None = 240
 
 def test_what_is_equal_is_not_written(installation: Installation) -> None:
     def rows() -> object:
-        with installation.database.begin() as connection:
-            return connection.execute(
-                text("SELECT account, ctid, xmin, load_id, row_hash FROM seller.transactions ORDER BY 1, 2")
-            ).all()
+        return installation.database.execute(
+            text("SELECT account, ctid, xmin, load_id, row_hash FROM seller.transactions ORDER BY 1, 2")
+        ).all()
 
     before = rows()
     results = _all_hours(installation, 24)

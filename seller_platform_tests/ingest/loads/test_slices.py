@@ -111,5 +111,4 @@ def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
     with _api(lambda _: answer) as api, pytest.raises(error):
         _load(api, database)
 
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0
+    assert database.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0

@@ -61,8 +61,7 @@ class Shop:
 
     def stored(self, *windows: Window) -> Counter[tuple[str, date]]:
         """Return the stored orders with their days, of some windows or all."""
-        with self.database.begin() as connection:
-            rows = connection.execute(text("SELECT platform_order_id, local_day FROM seller.orders")).tuples().all()
+        rows = self.database.execute(text("SELECT platform_order_id, local_day FROM seller.orders")).tuples().all()
         return Counter((name, day) for name, day in rows if not windows or any(day in window for window in windows))
 
     def listed(self, *windows: Window) -> Counter[tuple[str, date]]:

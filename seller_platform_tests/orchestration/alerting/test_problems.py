@@ -50,8 +50,7 @@ class Shop(Alerting):
             RETURNING id
         """)
         bound = {"dataset": dataset.name, "account": key, "first": month.start, "after": month.end, "verdict": verdict}
-        with self.database.begin() as connection:
-            return int(connection.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
+        return int(self.database.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
 
 
 @pytest.fixture

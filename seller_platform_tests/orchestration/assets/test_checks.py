@@ -162,13 +162,11 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
     )
     platform.discover()
     outdated = "INSERT INTO platform.repeated_ledgers VALUES (:account, '2026-01-01', 'us-9', 5, 9, '{}')"
-    with platform.database.begin() as connection:
-        connection.execute(text(outdated), {"account": KEYS[0]})
+    platform.database.execute(text(outdated), {"account": KEYS[0]})
     receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)
 
     of_two_sellers = newest_checks(platform.instance, TRANSACTIONS)["ledgers_do_not_repeat"]
-    with platform.database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
+    platform.database.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
     compare_changed(platform.database, receipts)
     report_checks(platform.instance, platform.database, WHOLE, [TRANSACTIONS])
     of_one_seller = newest_checks(platform.instance, TRANSACTIONS)["ledgers_do_not_repeat"]

@@ -70,8 +70,7 @@ def test_costs_follow_the_inventory_and_are_reported_by_account(
     assert all(each.passed for each in newest_checks(platform.instance, COST_PERIODS).values())
     amount = "sum((cost_elements -> 0 ->> 'amount')::numeric)"
     statement = f"SELECT account, count(*), {amount} FROM seller.cost_periods GROUP BY 1 ORDER BY 1"
-    with platform.database.begin() as connection:
-        sums = connection.execute(text(statement)).all()
+    sums = platform.database.execute(text(statement)).all()
     assert [tuple(row) for row in sums] == [(key, 23, Decimal("28393.50")) for key in KEYS]
     assert cost_asset().dependency_keys == {asset_key(INVENTORY)}
     assert cost_asset().partitions_def == ACCOUNT_PARTITIONS

@@ -56,8 +56,7 @@ def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(datab
     for dataset in OFFERED:
         days = (MONTHS[2], date(2026, 3, 31)) if dataset.is_dated else (NOW.date(), NOW.date())
         _load(database, dataset.name, *days, at=datetime.now(UTC))
-    with database.begin() as connection:
-        connection.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'us-1059'"))
+    database.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'us-1059'"))
 
     metadata: Mapping[str, Any] = metadata_of(slice_states(database, since=MONTHS[2], now=NOW), NOW)
     svg = _svg(metadata)

@@ -19,8 +19,7 @@ def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(databa
         assert query is not None, name
         assert re.search(r"\*\*A (partition\*\* is|load\*\* replaces)", description), name
         assert "**Repair:**" in description, name
-        with database.begin() as connection:
-            assert connection.execute(text(query[1])).all() == [], name
+        assert database.execute(text(query[1])).all() == [], name
 
 
 def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:

@@ -40,8 +40,7 @@ class Freshness:
         )
 
     def execute_sql(self, statement: str, **values: object) -> None:
-        with self.database.begin() as connection:
-            connection.execute(text(statement), values)
+        self.database.execute(text(statement), values)
 
     def discover(self, key: str, zone: str, *, days_ago: int = 90) -> None:
         others = [(each.key, each.account) for each in accounts(self.database)]

@@ -67,8 +67,7 @@ class Reports:
         return self.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        with self.database.begin() as connection:
-            return [dict(row) for row in connection.execute(text(statement)).mappings()]
+        return [dict(row) for row in self.database.execute(text(statement)).mappings()]
 
     def states(self) -> list[str]:
         return [row["state"] for row in self.rows("SELECT state FROM platform.report_jobs ORDER BY id")]

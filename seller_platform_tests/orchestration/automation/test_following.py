@@ -48,8 +48,7 @@ def _run(ticks: Ticks, key: dg.AssetKey, status: dg.DagsterRunStatus, first: str
 
 
 def _slice(database: Database, columns: str) -> None:
-    with database.begin() as connection:
-        connection.execute(text(f"UPDATE platform.slices SET {columns} WHERE dataset = 'transactions'"))
+    database.execute(text(f"UPDATE platform.slices SET {columns} WHERE dataset = 'transactions'"))
 
 
 def test_what_a_run_under_way_builds_or_loads_is_not_requested(ticks: Ticks) -> None:
@@ -95,8 +94,7 @@ def test_a_run_that_left_no_trace_is_requested_once_an_hour(ticks: Ticks, databa
 def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: Ticks, database: Database) -> None:
     build_partition(database, PROFIT, ACCOUNT, JANUARY)
     under_way = ticks.tick()
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.derived_partitions SET tried_at = tried_at - interval '1 hour'"))
+    database.execute(text("UPDATE platform.derived_partitions SET tried_at = tried_at - interval '1 hour'"))
     ticks.cursor = None  # ten minutes later
     after_an_hour = ticks.tick()
     build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")

@@ -236,8 +236,10 @@ def test_a_requested_run_loads_a_month_before_the_history(location: Location) ->
 
     assert location.end_of(run.run_id) is dg.DagsterRunStatus.SUCCESS, location.messages(run.run_id)
     assert partition_key(OTHER, DECEMBER) in location.platform.materialized(ORDERS)
-    with location.platform.database.begin() as connection:
-        assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == DECEMBER.start
+    assert (
+        location.platform.database.execute(text("SELECT first_day FROM platform.history_start")).scalar_one()
+        == DECEMBER.start
+    )
 
 
 def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> None:

@@ -55,8 +55,7 @@ def _close(books: BookedAccount, month: Window, accounts: Any = DEFAULT_ACCOUNTS
 
 
 def _rows(books: BookedAccount, query: str) -> list[tuple[Any, ...]]:
-    with books.database.begin() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
+    return [tuple(row) for row in books.database.execute(text(query))]
 
 
 def _booked(books: BookedAccount, month: Window) -> list[tuple[Any, ...]]:
@@ -247,10 +246,9 @@ def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) ->
     connect_accounts(books.database, [(books.key, books.account), (other.key, other.account)])
     other.load(JANUARY, [SALE, FEE, PAYOUT])
     _close(books, JANUARY)
-    with books.database.begin() as connection:
-        connection.execute(
-            text("INSERT INTO platform.repeated_ledgers VALUES ('us-2', '2026-01-01', 'us-1', 3, 3, '{}')")
-        )
+    books.database.execute(
+        text("INSERT INTO platform.repeated_ledgers VALUES ('us-2', '2026-01-01', 'us-1', 3, 3, '{}')")
+    )
 
     assert _error(other, JANUARY).code == "LedgerBookedTwiceError"
 

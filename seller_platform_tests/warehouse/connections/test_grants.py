@@ -29,8 +29,7 @@ def grants(database: Database, tmp_path: Path) -> Grants:
 
 
 def test_no_token_is_readable_in_the_table_or_in_a_repr(grants: Grants, database: Database) -> None:
-    with database.begin() as connection:
-        dump = str(connection.execute(text("SELECT g.*, encode(token_pair, 'escape') FROM platform.grants g")).all())
+    dump = str(database.execute(text("SELECT g.*, encode(token_pair, 'escape') FROM platform.grants g")).all())
 
     assert "canary" not in dump + repr(PAIR) + str(grant_facts(database))
 

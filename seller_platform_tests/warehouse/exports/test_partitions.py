@@ -145,12 +145,10 @@ def test_snapshots_follow_those_stored_month_by_month(database: Database, tmp_pa
     for day, quantity in (("2026-02-27", 3), ("2026-02-28", 1), ("2026-03-01", 2)):
         _load(database, STOCK, Window.day(date.fromisoformat(day)), [_stock(day, quantity)])
     (first,) = _export(database, tmp_path, None, source=STOCK)
-    with database.begin() as connection:
-        connection.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day = '2026-02-27'"))
+    database.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day = '2026-02-27'"))
     _load(database, STOCK, Window.day(date(2026, 3, 2)), [])
     (second,) = _export(database, tmp_path, None, source=STOCK)
-    with database.begin() as connection:
-        connection.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day < '2026-03-01'"))
+    database.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day < '2026-03-01'"))
     (third,) = _export(database, tmp_path, None, source=STOCK)
 
     assert [(each.rows, each.replaced) for each in (first, second, third)] == [(3, 2), (2, 1), (1, 1)]

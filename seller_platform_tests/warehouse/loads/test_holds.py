@@ -121,19 +121,16 @@ def test_amounts_are_equal_to_the_minor_unit_and_stored_as_they_were_sent(
     receipt = _load(database, _entries(40), Judge(SETTLED, is_second=True))
 
     assert (receipt.verdict is CountVerdict.HELD) is is_held
-    with database.begin() as connection:
-        stored = connection.execute(text("SELECT DISTINCT amount::text FROM seller.transactions")).scalars().all()
+    stored = database.execute(text("SELECT DISTINCT amount::text FROM seller.transactions")).scalars().all()
     assert stored == [amount if is_held else "2.50"]
 
 
 def _stored(database: Database, account: str = ACCOUNT) -> Sequence[Any]:
-    with database.begin() as connection:
-        return connection.execute(_ROWS, {"account": account}).all()
+    return database.execute(_ROWS, {"account": account}).all()
 
 
 def _count(database: Database, table: str = "seller.transactions") -> int:
-    with database.begin() as connection:
-        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+    return int(database.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 @pytest.mark.parametrize(
@@ -185,12 +182,10 @@ def test_what_can_be_true_is_published(
 
 
 def test_rows_of_another_account_with_equal_ctids_stay_apart(database: Database) -> None:
-    with database.begin() as connection:
-        connection.execute(text("TRUNCATE seller.transactions"))  # ctids begin anew
+    database.execute(text("TRUNCATE seller.transactions"))  # ctids begin anew
     for account in (ACCOUNT, OTHER):
         _load(database, _entries(600), account=account)
-    with database.begin() as connection:
-        before = connection.execute(_ROWS_WITH_EQUAL_CTIDS, {"account": OTHER}).all()
+    before = database.execute(_ROWS_WITH_EQUAL_CTIDS, {"account": OTHER}).all()
 
     receipt = _load(database, [*_entries(1, amount="2.500"), *_entries(594, first=1)], Judge(SETTLED))
 

@@ -39,8 +39,7 @@ def _days(database: Database) -> list[date]:
 
 
 def _receipts(database: Database) -> set[int]:
-    with database.begin() as connection:
-        return set(connection.execute(text("SELECT id FROM platform.loads")).scalars())
+    return set(database.execute(text("SELECT id FROM platform.loads")).scalars())
 
 
 def _prune(database: Database, *, dry: bool = False) -> Pruned:
@@ -84,8 +83,7 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
     assert _receipts(database) == {former, wrote, newest, held}
     assert confirmed not in _receipts(database)
     assert latest_receipts(database) == before
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
+    assert database.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
 
 
 def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Database) -> None:
@@ -132,8 +130,7 @@ def test_former_rows_of_a_snapshot_go_with_it(database: Database) -> None:
     pruned = _prune(database)
 
     assert pruned.rows["warehouse_stock"] == 2
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT count(*) FROM history.warehouse_stock")).scalar_one() == 0
+    assert database.execute(text("SELECT count(*) FROM history.warehouse_stock")).scalar_one() == 0
 
 
 def test_what_tables_hold_as_a_whole_is_analyzed_unless_the_run_is_dry(database: Database) -> None:

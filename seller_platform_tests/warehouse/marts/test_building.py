@@ -68,8 +68,7 @@ def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:
 def test_a_partition_whose_inputs_did_not_change_is_not_checked_again(shop: Shop) -> None:
     shop.sell("2026-03-01", "A", 1, "20.00")
     shop.build(PROFIT)
-    with shop.database.begin() as connection:
-        connection.execute(text("UPDATE platform.derived_partitions SET error = 'InputProblemError'"))
+    shop.database.execute(text("UPDATE platform.derived_partitions SET error = 'InputProblemError'"))
 
     assert recheck(shop.database, PROFIT) == []
 
@@ -88,8 +87,7 @@ def test_builds_of_a_partition_at_the_same_time_leave_one_set_of_rows(shop: Shop
 def test_a_build_that_fails_leaves_the_partition_as_it_was(shop: Shop) -> None:
     shop.sell("2026-03-01", "A", 1, "20.00")
     shop.build(PROFIT)
-    with shop.database.begin() as connection:
-        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
+    shop.database.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
     shop.sell("2026-03-01", "A", 1, "200.00")
 
     with pytest.raises(
@@ -125,8 +123,7 @@ def test_a_failed_build_is_stored_until_the_partition_is_built(shop: Shop) -> No
 
     for dataset in ("daily_product_sales", "transactions"):
         mark_loaded(shop.database, dataset_named(dataset), ACCOUNT, MARCH)
-    with shop.database.begin() as connection:
-        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CONSTRAINT low CHECK (product_sales < 1)"))
+    shop.database.execute(text("ALTER TABLE marts.account_profit_daily ADD CONSTRAINT low CHECK (product_sales < 1)"))
     shop.sell("2026-03-01", "A", 1, "20.00")
     before = due()
 
@@ -135,8 +132,7 @@ def test_a_failed_build_is_stored_until_the_partition_is_built(shop: Shop) -> No
     failed, at_once, later = tries(), due(), due(hours=1)
     mark_loaded(shop.database, dataset_named("transactions"), ACCOUNT, MARCH)
     after_a_load = due()
-    with shop.database.begin() as connection:
-        connection.execute(text("ALTER TABLE marts.account_profit_daily DROP CONSTRAINT low"))
+    shop.database.execute(text("ALTER TABLE marts.account_profit_daily DROP CONSTRAINT low"))
     build("third")
 
     key = ("account_profit_daily", ACCOUNT, MARCH.start)

@@ -247,8 +247,7 @@ def _line_of(formula: Formula, kind: str | None, description: str | None) -> str
 def test_the_lines_of_every_formula_add_up_to_the_ledger_to_the_cent(
     shop: Shop, entries: Sequence[tuple[Any, ...]], sales: Sequence[tuple[Any, ...]], own: Formula
 ) -> None:
-    with shop.database.begin() as connection:
-        connection.execute(text("TRUNCATE seller.transactions, seller.daily_product_sales"))
+    shop.database.execute(text("TRUNCATE seller.transactions, seller.daily_product_sales"))
     days = [f"2026-03-{entry[0]:02}" for entry in entries]
     shop.insert(
         "transactions",

@@ -91,8 +91,7 @@ def test_amounts_in_another_currency_are_rows_of_their_own_and_never_added(shop:
 
 
 def test_an_account_whose_currency_is_not_known_has_none(shop: Shop) -> None:
-    with shop.database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET currency_code = NULL"))
+    shop.database.execute(text("UPDATE platform.accounts SET currency_code = NULL"))
     shop.sell("2026-03-01", "A", 1, "10.00")
 
     shop.build(PROFIT)

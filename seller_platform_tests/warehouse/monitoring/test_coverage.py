@@ -59,17 +59,16 @@ def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -
     statements: list[str] = []
     event.listen(database.engine, "before_cursor_execute", lambda *called: statements.append(called[2]))
     _list_accounts(database, *(f"jp-{number}" for number in range(100)))
-    with database.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-                "rows, digest, verdict, changed, started_at, finished_at) "
-                "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() "
-                "FROM platform.accounts, unnest(CAST(:names AS text[])) AS dataset, "
-                "unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day"
-            ),
-            {"names": [dataset.name for dataset in REFRESHED]},
-        )
+    database.execute(
+        text(
+            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+            "rows, digest, verdict, changed, started_at, finished_at) "
+            "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() "
+            "FROM platform.accounts, unnest(CAST(:names AS text[])) AS dataset, "
+            "unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day"
+        ),
+        {"names": [dataset.name for dataset in REFRESHED]},
+    )
     statements.clear()
 
     lines = coverage(database, since=SINCE, now=NOON)

@@ -82,8 +82,7 @@ def test_a_sample_that_finds_an_overlap_is_followed_by_all_entries(database: Dat
 
 def test_the_next_comparison_replaces_what_it_compares(database: Database, seller: Seller) -> None:
     compare_ledgers(database)
-    with database.begin() as connection:
-        connection.execute(text("DELETE FROM seller.transactions WHERE account = 'fr-1'"))
+    database.execute(text("DELETE FROM seller.transactions WHERE account = 'fr-1'"))
 
     compare_ledgers(database, [("de-2", MARCH)])
     before = [each for each in _repeated(database) if each.account == "de-1"]
@@ -94,8 +93,7 @@ def test_the_next_comparison_replaces_what_it_compares(database: Database, selle
 
 
 def test_ledgers_of_different_sellers_are_not_compared(database: Database, seller: Seller) -> None:
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET seller_id = key"))
+    database.execute(text("UPDATE platform.accounts SET seller_id = key"))
 
     compare_ledgers(database)
 

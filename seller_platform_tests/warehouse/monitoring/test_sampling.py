@@ -117,8 +117,7 @@ def test_slices_of_accounts_that_are_no_longer_listed_are_not_drawn(accounts: Da
     count_slices(accounts, 1, NOW)
     assert set(sample(accounts, NOW).strata) == {Stratum.SETTLED}
 
-    with accounts.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET retired_at = now()"))
+    accounts.execute(text("UPDATE platform.accounts SET retired_at = now()"))
     count_slices(accounts, 1, NOW)
 
     assert _drawn(accounts, Stratum.SETTLED) == {}

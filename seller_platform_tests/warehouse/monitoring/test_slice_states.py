@@ -90,10 +90,9 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
         connection.execute(text("UPDATE platform.loads SET started_at = now() - interval '3 days'"))
         fill_slices(driver_of(connection))
 
-    with database.begin() as connection:
-        found = connection.execute(
-            text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'de-1'")
-        ).all()
+    found = database.execute(
+        text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'de-1'")
+    ).all()
 
     assert {
         (

@@ -11,8 +11,7 @@ NAME = "orders|us-1|2026-03"
 
 def is_taken(database: Database, key: str) -> bool:
     """Return whether another connection holds the lock of a key, which is an SQL expression."""
-    with database.begin() as connection:
-        return not connection.execute(text(f"SELECT pg_try_advisory_xact_lock({key})")).scalar_one()
+    return not database.execute(text(f"SELECT pg_try_advisory_xact_lock({key})")).scalar_one()
 
 
 NAMED = f"hashtextextended('{NAME}', 0)"
@@ -38,5 +37,4 @@ def test_a_block_that_fails_releases_its_locks_and_rolls_back(database: Database
         raise ZeroDivisionError
 
     assert not is_taken(database, NAMED)
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT to_regclass('seller.half_done')")).scalar_one() is None
+    assert database.execute(text("SELECT to_regclass('seller.half_done')")).scalar_one() is None

@@ -42,13 +42,12 @@ ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 @pytest.fixture
 def filled(database: Database) -> Database:
     save_connection(database, ANA)
-    with database.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO seller.transactions (posted_date, description, amount, local_day, account, load_id, page) "
-                "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'us-1', 1, 1 FROM generate_series(1, 500) n"
-            )
+    database.execute(
+        text(
+            "INSERT INTO seller.transactions (posted_date, description, amount, local_day, account, load_id, page) "
+            "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'us-1', 1, 1 FROM generate_series(1, 500) n"
         )
+    )
     return database
 
 
@@ -78,8 +77,7 @@ def _definitions(database: Database) -> list[str]:
         "SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint",
         "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
     )
-    with database.begin() as connection:
-        return sorted(connection.execute(text(" UNION ALL ".join(parts))).scalars())
+    return sorted(database.execute(text(" UNION ALL ".join(parts))).scalars())
 
 
 def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path) -> None:

@@ -38,8 +38,7 @@ def test_what_interrupts_a_statement_is_raised(database: Database) -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
 
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT 1")).scalar() == 1
+    assert database.execute(text("SELECT 1")).scalar() == 1
 
 
 def test_locks_of_a_lost_machine_end_after_a_minute(database_url: str) -> None:

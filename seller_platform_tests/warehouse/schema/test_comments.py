@@ -26,8 +26,7 @@ _WITHOUT = {
 
 @pytest.mark.parametrize("what", _WITHOUT)
 def test_nothing_is_without_a_comment(database: Database, what: str) -> None:
-    with database.begin() as connection:
-        without = connection.execute(text(_WITHOUT[what]), {"schemas": list(SCHEMAS)}).scalars().all()
+    without = database.execute(text(_WITHOUT[what]), {"schemas": list(SCHEMAS)}).scalars().all()
 
     assert without == []
 

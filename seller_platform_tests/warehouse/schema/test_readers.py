@@ -141,8 +141,7 @@ def test_new_tables_are_readable_after_an_upgrade(warehouse: Database, ana: str)
 
     with _connect(warehouse, ana) as reading:
         assert reading.execute("SELECT * FROM marts.new_one").fetchall() == []
-    with warehouse.begin() as connection:
-        connection.execute(text("DROP TABLE marts.new_one"))
+    warehouse.execute(text("DROP TABLE marts.new_one"))
 
 
 @pytest.mark.parametrize(
@@ -182,8 +181,8 @@ def test_a_backup_is_restored_with_the_grants_of_roles_that_exist(
     warehouse: Database, ana: str, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
     save_reader(warehouse, "bob", PASSWORD)
-    with warehouse.begin() as connection:  # as for the embedded server
-        connection.execute(text("REVOKE EXECUTE ON FUNCTION pg_advisory_lock(bigint) FROM PUBLIC"))
+    # As for the embedded server.
+    warehouse.execute(text("REVOKE EXECUTE ON FUNCTION pg_advisory_lock(bigint) FROM PUBLIC"))
     back_up(warehouse.url, tmp_path / "backup")
     remove_reader(warehouse, "bob")
 
