@@ -65,17 +65,8 @@ def stored(postgres: EmbeddedServer, databases: Databases) -> Iterator[Stored]:
         for key, months in ((US, (FEBRUARY, MARCH)), (DE, (FEBRUARY, MARCH)), (OLD, (FEBRUARY,))):
             for month in months:
                 day = f"{month.start:%Y-%m}-10"
-                row = (
-                    f"{key} {month.start:%m}",
-                    f"{day}T20:00:00Z",
-                    "Shipped",
-                    Decimal("0.10"),
-                    "USD",
-                    2,
-                    "A",
-                    None,
-                    None,
-                )
+                sold = ("Shipped", Decimal("0.10"), "USD", 2, "A", None, None)
+                row = (f"{key} {month.start:%m}", f"{day}T20:00:00Z", *sold)
                 with database.begin() as connection:
                     driver: Any = connection.connection.driver_connection
                     copy_rows(driver, ORDERS, [(*row, day)], account=key, tags=("platform",))
@@ -136,9 +127,8 @@ def _in_euros(database: Database, key: str) -> Iterator[None]:
         "UPDATE platform.accounts SET currency_code = '{}' WHERE key = '{}'",
     )
     for code in ("EUR", "USD"):
-        with database.begin() as connection:
-            for statement in statements:
-                connection.execute(text(statement.format(code, key)))
+        for statement in statements:
+            database.execute(text(statement.format(code, key)))
         if code == "EUR":
             yield
 
@@ -369,9 +359,8 @@ def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> No
         with Database(server.url("postgres")) as database:
 
             def is_unused() -> bool:
-                with database.begin() as connection:
-                    count = text("SELECT count(*) FROM pg_stat_activity WHERE datname = 'warehouse'")
-                    return bool(connection.execute(count).scalar_one() == 0)
+                count = text("SELECT count(*) FROM pg_stat_activity WHERE datname = 'warehouse'")
+                return bool(database.execute(count).scalar_one() == 0)
 
             wait_for(is_unused)  # a backend ends a moment after its connection
         assert frame.empty

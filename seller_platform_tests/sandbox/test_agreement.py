@@ -129,25 +129,6 @@ DISAGREEMENTS = {
         WHERE afn_total_quantity <> afn_fulfillable_quantity + afn_reserved_quantity + afn_inbound_quantity
             OR least(afn_fulfillable_quantity, afn_reserved_quantity, afn_inbound_quantity) < 0
     """,
-    "velocity is what was ordered in the last 30 days": """
-        SELECT * FROM seller.inventory i LEFT JOIN (
-            SELECT account, sku, sum(units_ordered) AS units FROM seller.daily_product_sales
-            WHERE date >= date '2026-04-15' - 30 GROUP BY 1, 2
-        ) d USING (account, sku)
-        WHERE velocity_30_days <> round(coalesce(units, 0) / 30.0, 2)
-    """,
-    "stock lasts as long as velocity says": """
-        SELECT * FROM seller.inventory
-        WHERE days_of_stock IS DISTINCT FROM floor(afn_fulfillable_quantity / nullif(velocity_30_days, 0))
-    """,
-    "restocking advice follows from velocity and lead time": """
-        SELECT * FROM seller.inventory i JOIN service.products p USING (account, sku)
-        WHERE restock_date IS DISTINCT FROM
-                CASE WHEN days_of_stock IS NOT NULL
-                    THEN local_day + greatest(0, days_of_stock - lead_time_days)::int END
-            OR restock_quantity_suggested <> greatest(0, ceil(velocity_30_days * (lead_time_days + 30))
-                - afn_fulfillable_quantity - afn_inbound_quantity)
-    """,
     "whatever has run out was alerted": """
         SELECT * FROM seller.inventory i WHERE afn_fulfillable_quantity = 0 AND NOT EXISTS (
             SELECT FROM seller.notifications n

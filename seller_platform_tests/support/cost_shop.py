@@ -81,15 +81,14 @@ class Shop:
 
     def stock(self, account: str, skus: Sequence[str]) -> None:
         """Store an inventory in the warehouse as a load does."""
-        with self.warehouse.begin() as connection:
-            for sku in skus:
-                connection.execute(
-                    text(
-                        "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
-                        "VALUES (:sku, '2026-03-01', :account, 1, 1)"
-                    ),
-                    {"sku": sku, "account": account},
-                )
+        for sku in skus:
+            self.warehouse.execute(
+                text(
+                    "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
+                    "VALUES (:sku, '2026-03-01', :account, 1, 1)"
+                ),
+                {"sku": sku, "account": account},
+            )
 
     @property
     def variables(self) -> dict[str, str]:

@@ -65,9 +65,8 @@ def _stored(installation: Installation, table: str = "seller.transactions") -> l
 
 
 def _content(installation: Installation) -> list[Any]:
-    with installation.database.begin() as connection:
-        rows = "SELECT posted_date, transaction_type, sku, description, amount, currency, local_day"
-        return sorted(map(repr, connection.execute(text(f"{rows} FROM seller.transactions")).all()))
+    rows = "SELECT posted_date, transaction_type, sku, description, amount, currency, local_day"
+    return sorted(map(repr, installation.database.execute(text(f"{rows} FROM seller.transactions")).all()))
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

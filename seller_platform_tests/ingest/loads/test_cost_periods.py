@@ -104,11 +104,10 @@ def _foreign(
 
 
 def _stored(database: Database) -> list[Any]:
-    with database.begin() as connection:
-        rows = connection.execute(
-            text("SELECT sku, from_date, to_date, cost_elements::text, extra FROM seller.cost_periods ORDER BY 1, 2")
-        )
-        return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in rows]
+    rows = database.execute(
+        text("SELECT sku, from_date, to_date, cost_elements::text, extra FROM seller.cost_periods ORDER BY 1, 2")
+    )
+    return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in rows]
 
 
 DATES: dict[str, Any] = {"from_date": "2026-01-01", "to_date": "2026-01-31"}

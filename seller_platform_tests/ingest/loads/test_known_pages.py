@@ -164,13 +164,12 @@ def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[
 
 
 def _stored(database: Database) -> list[object]:
-    with database.begin() as connection:
-        return [
-            connection.execute(
-                text(f"SELECT (to_jsonb(each) - 'page')::text AS content FROM {schema}.orders AS each ORDER BY 1")
-            ).all()
-            for schema in ("seller", "history")
-        ]
+    return [
+        database.execute(
+            text(f"SELECT (to_jsonb(each) - 'page')::text AS content FROM {schema}.orders AS each ORDER BY 1")
+        ).all()
+        for schema in ("seller", "history")
+    ]
 
 
 def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Database) -> None:

@@ -55,9 +55,8 @@ def _body(rows: list[dict[str, Any]], *, is_escaped: bool) -> bytes:
 
 
 def _stored(database: Database) -> list[tuple[str, dict[str, str] | None]]:
-    with database.begin() as connection:
-        rows = connection.execute(text("SELECT product_name, extra FROM seller.orders ORDER BY platform_order_id"))
-        return [tuple(row) for row in rows]
+    rows = database.execute(text("SELECT product_name, extra FROM seller.orders ORDER BY platform_order_id"))
+    return [tuple(row) for row in rows]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

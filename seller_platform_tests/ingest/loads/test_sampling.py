@@ -132,9 +132,8 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
     installation: Installation, change: str, ended_by: str
 ) -> None:
     def rows() -> object:
-        with installation.database.begin() as connection:
-            of_list = text("SELECT posted_date, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
-            return connection.execute(of_list).all()
+        of_list = text("SELECT posted_date, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
+        return installation.database.execute(of_list).all()
 
     def load(*, by_value: bool = False) -> Receipt | None:
         loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)

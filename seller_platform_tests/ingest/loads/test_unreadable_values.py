@@ -29,9 +29,8 @@ def _with(rows: list[dict[str, Any]], count: int, **values: Any) -> list[dict[st
 
 
 def _problems(database: Database) -> dict[str, tuple[str, str]]:
-    with database.begin() as connection:
-        rows = connection.execute(text("SELECT kind, message, severity FROM platform.problems"))
-        return {kind: (message, severity) for kind, message, severity in rows}
+    rows = database.execute(text("SELECT kind, message, severity FROM platform.problems"))
+    return {kind: (message, severity) for kind, message, severity in rows}
 
 
 @pytest.mark.parametrize(

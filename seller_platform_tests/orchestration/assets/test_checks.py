@@ -1,31 +1,22 @@
 """Tests the evaluations of each check over an upstream that breaks its rule."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import text
 
-from seller_platform.cli.status.findings import findings
-from seller_platform.cli.status.overview import overview
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import RULES, checks_of
-from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.placement import WHOLE
 from seller_platform.warehouse.loads.receipts import receipts_of_run
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform_tests.support.independent_upstream import announce_one_more, change_rows
 from seller_platform_tests.support.platform import (
-    HISTORY_START,
     KEYS,
     MONTHS,
     ROW_COUNT,
     Platform,
-    newest_checks,
     reported_partitions,
 )
 
@@ -150,39 +141,6 @@ def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "rows from 3 to 2" in str(evaluation.description)
     assert "amount EUR from -9671.94 to -4836.02" in str(evaluation.description)
-
-
-def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change_rows(
-        monkeypatch,
-        "transaction_rows",
-        lambda _, rows: [{**row, "platform_order_id": f"305-{number}"} for number in range(9) for row in rows],
-    )
-    platform.discover()
-    outdated = "INSERT INTO platform.repeated_ledgers VALUES (:account, '2026-01-01', 'us-9', 5, 9, '{}')"
-    platform.database.execute(text(outdated), {"account": KEYS[0]})
-    receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)
-
-    of_two_sellers = newest_checks(platform.instance, TRANSACTIONS)["ledgers_do_not_repeat"]
-    platform.database.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
-    compare_changed(platform.database, receipts)
-    report_checks(platform.instance, platform.database, WHOLE, [TRANSACTIONS])
-    of_one_seller = newest_checks(platform.instance, TRANSACTIONS)["ledgers_do_not_repeat"]
-    state = overview(platform.database, since=HISTORY_START, now=datetime(2026, 2, 1, tzinfo=UTC))
-    notices = [notice for notice in findings(state) if notice.word == "repeated"]
-
-    assert of_two_sellers.passed
-    assert (of_one_seller.passed, of_one_seller.severity) == (False, dg.AssetCheckSeverity.WARN)
-    first, other = _lines(of_one_seller)
-    assert [first["account"], other["account"]] == KEYS
-    assert first["reason"] == (
-        f"27 of 27 rows with an order (100.0 %) are also in the ledger of account {KEYS[1]}: "
-        "sums over these accounts count EUR -87047.46 twice."
-    )
-    assert [all(key in notice.text for key in KEYS) for notice in notices] == [True, True]
-    assert notices[0].command.endswith("FROM platform.problems WHERE kind = 'repeated'\"")
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)

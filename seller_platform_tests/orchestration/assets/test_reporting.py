@@ -98,6 +98,5 @@ def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform) -> None
     assert while_it_runs == 0
     assert [message.partition(",")[0] for message in messages] == ["2 loads were reported", "0 loads were reported"]
     assert set(platform.instance.get_dynamic_partitions("accounts")) == set(KEYS)
-    with platform.database.begin() as connection:
-        statement = text("SELECT count(*) FROM platform.slices WHERE load_id IS DISTINCT FROM reported_load_id")
-        assert connection.execute(statement).scalar_one() == 0
+    statement = text("SELECT count(*) FROM platform.slices WHERE load_id IS DISTINCT FROM reported_load_id")
+    assert platform.database.execute(statement).scalar_one() == 0

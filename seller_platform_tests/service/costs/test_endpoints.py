@@ -68,17 +68,13 @@ def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
 
 
 def _add_products(database: Database) -> None:
-    for account in ("us-1", "de-2", "gb-5"):
-        for number, parent in ((1, "P1"), (2, "P1"), (3, None)):
-            execute(
-                database,
-                "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-                "VALUES (%s, %s, %s, %s, '')",
-                account,
-                f"SKU-{number}",
-                f"ASIN-{number}",
-                parent,
-            )
+    execute(
+        database,
+        "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
+        "SELECT account, 'SKU-' || number, 'ASIN-' || number, parent, '' "
+        "FROM unnest('{us-1, de-2, gb-5}'::text[]) AS account, (VALUES (1, 'P1'), (2, 'P1'), (3, NULL)) "
+        "AS products (number, parent)",
+    )
 
 
 def _element(**changed: Any) -> Body:

@@ -63,8 +63,7 @@ def test_connections_share_an_account_only_if_number_and_seller_are_equal(databa
 
 
 def test_a_key_of_generated_rows_is_not_given_to_an_account(database: Database) -> None:
-    with database.begin() as connection:
-        row = "INSERT INTO seller.accounts (account, id, connection, load_id, page) VALUES ('us-1', 1, 'sandbox', 0, 0)"
-        connection.execute(text(row))
+    row = "INSERT INTO seller.accounts (account, id, connection, load_id, page) VALUES ('us-1', 1, 'sandbox', 0, 0)"
+    database.execute(text(row))
 
     assert listed(database, of(1, "A")) == (["us-1-2"], "")

@@ -219,9 +219,7 @@ _EXPORT = f"""
 import sys
 from datetime import date
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.exports.partitions import export_partitions
 with Database(sys.argv[1]) as database:
     partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]

@@ -109,18 +109,16 @@ def test_of_many_accounts_those_computed_the_longest_ago_are_computed_anew(datab
     computed: list[Counter[datetime]] = []
     for _ in range(3):
         found = settledness(database, [TRANSACTIONS], accounts)
-        with database.begin() as connection:
-            moments = connection.execute(text("SELECT computed_at FROM platform.kept_settledness")).scalars()
-            computed.append(Counter(moments))
+        moments = database.execute(text("SELECT computed_at FROM platform.kept_settledness")).scalars()
+        computed.append(Counter(moments))
 
     assert set(found) == {(TRANSACTIONS.name, ACCOUNT)}
     assert [moments.total() for moments in computed] == [64, 71, 71]
     assert [(new - old).total() for old, new in pairwise(computed)] == [64, 64]
-    with database.begin() as connection:
-        view = connection.execute(
-            text("SELECT after_days, greatest(rows_percent, amounts_percent), observed_days FROM platform.settledness")
-        )
-        assert {
-            (days, share, found[TRANSACTIONS.name, ACCOUNT].observed_days)
-            for days, share in found[TRANSACTIONS.name, ACCOUNT].percent.items()
-        } == {tuple(row) for row in view}
+    view = database.execute(
+        text("SELECT after_days, greatest(rows_percent, amounts_percent), observed_days FROM platform.settledness")
+    )
+    assert {
+        (days, share, found[TRANSACTIONS.name, ACCOUNT].observed_days)
+        for days, share in found[TRANSACTIONS.name, ACCOUNT].percent.items()
+    } == {tuple(row) for row in view}

@@ -248,9 +248,8 @@ def test_a_file_or_table_that_is_not_there_is_named(database: Database, tmp_path
 
 
 def _table(database: Database, *statements: str) -> None:
-    with database.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
+    for statement in statements:
+        database.execute(text(statement))
 
 
 def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None:

@@ -59,9 +59,8 @@ def _load(
 
 
 def _contents(database: Database, source: str) -> Counter[Content]:
-    with database.begin() as connection:
-        rows = connection.execute(text(f"SELECT order_id, local_day, amount FROM {source}")).tuples()
-        return Counter((order, day, amount) for order, day, amount in rows)
+    rows = database.execute(text(f"SELECT order_id, local_day, amount FROM {source}")).tuples()
+    return Counter((order, day, amount) for order, day, amount in rows)
 
 
 def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:

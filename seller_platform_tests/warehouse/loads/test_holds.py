@@ -413,9 +413,8 @@ def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Databas
         facts = LoadFacts(7, 5, 100, len(rows), CountVerdict.MATCH)
         last = load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
 
-    with database.begin() as connection:
-        columns = "requests, pages, body_bytes, announced, rows"
-        parts = connection.execute(text(f"SELECT {columns} FROM platform.loads ORDER BY id OFFSET 1")).all()
+    columns = "requests, pages, body_bytes, announced, rows"
+    parts = database.execute(text(f"SELECT {columns} FROM platform.loads ORDER BY id OFFSET 1")).all()
 
     divided = [part[:3] for part in parts]
     assert [part[3:] for part in parts] == [(40, 40), (0, 10), (20, 20), (0, 10), (20, 20)]

@@ -32,9 +32,8 @@ def test_rows_without_their_key_are_stored_and_become_former_rows(database: Data
     for rows in (2, 1):
         _load(database, dataset, rows)
 
-    with database.begin() as connection:
-        counts = [
-            connection.execute(text(f"SELECT count(*) FROM {schema}.{dataset.name}")).scalar_one()
-            for schema in ("seller", "history")
-        ]
+    counts = [
+        database.execute(text(f"SELECT count(*) FROM {schema}.{dataset.name}")).scalar_one()
+        for schema in ("seller", "history")
+    ]
     assert counts == [1, 1]

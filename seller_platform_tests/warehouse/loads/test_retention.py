@@ -33,9 +33,8 @@ def _snapshot(database: Database, day: date) -> int:
 
 
 def _days(database: Database) -> list[date]:
-    with database.begin() as connection:
-        days = connection.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
-        return list(days.scalars())
+    days = database.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
+    return list(days.scalars())
 
 
 def _receipts(database: Database) -> set[int]:

@@ -53,16 +53,14 @@ def _load(
 
 
 def _stored(database: Database) -> list[tuple[str, Decimal]]:
-    with database.begin() as connection:
-        rows = connection.execute(text("SELECT platform_order_id, order_total FROM seller.orders ORDER BY 1, 2"))
-        return [(row[0], row[1]) for row in rows]
+    rows = database.execute(text("SELECT platform_order_id, order_total FROM seller.orders ORDER BY 1, 2"))
+    return [(row[0], row[1]) for row in rows]
 
 
 def _delete(database: Database, rows: Sequence[Row]) -> None:
     """Delete rows as an operator does by hand."""
-    with database.begin() as connection:
-        names = {"names": [row[0] for row in rows]}
-        connection.execute(text("DELETE FROM seller.orders WHERE platform_order_id = ANY (:names)"), names)
+    names = {"names": [row[0] for row in rows]}
+    database.execute(text("DELETE FROM seller.orders WHERE platform_order_id = ANY (:names)"), names)
 
 
 def test_a_load_waits_for_another_of_its_month(database: Database) -> None:

@@ -19,7 +19,6 @@ from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.statements import at_each_statement
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
-PERFORMANCE = mart_named("product_performance_monthly")
 _DAYS = "SELECT local_day, product_sales FROM marts.account_profit_daily ORDER BY local_day"
 
 

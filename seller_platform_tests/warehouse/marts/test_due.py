@@ -74,8 +74,7 @@ def test_a_mart_is_not_current_after_its_account_changed(shop: Shop, mart: Mart)
     def is_current_after(change: str) -> bool:
         shop.build(mart)
         assert _is_current(shop, mart)
-        with shop.database.begin() as connection:
-            connection.execute(text(f"UPDATE platform.accounts SET {change}"))
+        shop.database.execute(text(f"UPDATE platform.accounts SET {change}"))
         return _is_current(shop, mart)
 
     changes = ("currency_code = 'EUR'", "currency_code = NULL", "timezone = 'Asia/Tokyo'", "id = 9", "title = 'Other'")
@@ -115,13 +114,15 @@ _ACCOUNTS = (
 
 @pytest.mark.parametrize(("name", "content"), [("profit_bridge_monthly", _FORMULA), ("journal_entries", _ACCOUNTS)])
 def test_rules_that_differ_in_a_byte_make_another_mart(tmp_path: Path, name: str, content: str) -> None:
-    path, versions, files = tmp_path / "rules.yaml", set[str](), 0
+    path, versions, others, files = tmp_path / "rules.yaml", set[str](), set[tuple[str, ...]](), 0
     texts = {content, *(content[:at] + added + content[at:] for at in range(len(content) + 1) for added in " 9\n")}
     for each in texts:
         path.write_text(each)
         with suppress(SettingsError):
             marts = marts_with(path, None) if content is _FORMULA else marts_with(None, path)
             versions.add(next(mart.version for mart in marts if mart.name == name))
+            others.add(tuple(mart.version for mart in marts if mart.name != name))
             files += 1
 
     assert len(versions) == files > 40
+    assert others == {tuple(mart.version for mart in MARTS if mart.name != name)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.errors import SettingsError
-from seller_platform.warehouse.marts import MARTS, mart_named, marts_with
+from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
 from seller_platform.warehouse.marts.rules.files import EntryPattern
 from seller_platform.warehouse.marts.rules.formulas import (
@@ -120,22 +120,6 @@ def test_a_file_that_is_no_formula_is_refused(tmp_path: Path, content: bytes) ->
 def test_a_device_is_refused_before_it_is_read() -> None:
     with pytest.raises(SettingsError, match="is no regular file"):
         read_formula(Path("/dev/zero"))
-
-
-def test_another_formula_changes_the_version_of_its_mart_and_of_no_other(tmp_path: Path) -> None:
-    path, versions = tmp_path / "formula.yaml", [[mart.version for mart in MARTS]]
-
-    contents = {CASH, CASH.replace("counts: no", "counts: yes", 1)}
-    contents |= {CASH.replace("100%", named) for named in ("a -- b", "a -- c", "a  b", "a b", "/* a", "/* b")}
-    for content in contents:
-        path.write_text(content)
-        versions.append([mart.version for mart in marts_with(path, None)])
-
-    differing = [{each[index] for each in versions} for index in range(len(MARTS))]
-    assert [len(each) for each in differing] == [
-        1 + len(contents) if mart.name == "profit_bridge_monthly" else 1 for mart in MARTS
-    ]
-    assert marts_with(None, None) == MARTS
 
 
 def test_each_entry_is_in_the_first_line_that_names_it(shop: Shop, tmp_path: Path) -> None:

@@ -90,14 +90,10 @@ def test_a_mismatch_is_read_again_each_day_until_three_days_confirm_it(database:
 
 def test_an_older_load_of_a_list_without_days_does_not_replace_a_newer_one(database: Database) -> None:
     newer = Window.day(date(2026, 3, 2))
-    with database.begin() as connection:
-        older_id = connection.execute(
-            text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))")
-        ).scalar_one()
+    older_id = database.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))")).scalar_one()
     load = store_receipt(database, INVENTORY, KEY, newer, rows=7)
     for window in (newer, Window.day(date(2026, 3, 1))):
         store_receipt(database, INVENTORY, KEY, window, **({"id": older_id} if window == newer else {}), rows=5)
 
-    with database.begin() as connection:
-        stored = text("SELECT load_id, rows, newest_day, first_day FROM platform.slices WHERE dataset = 'inventory'")
-        assert connection.execute(stored).one() == (load, 7, newer.start, date(2026, 3, 1))
+    stored = text("SELECT load_id, rows, newest_day, first_day FROM platform.slices WHERE dataset = 'inventory'")
+    assert database.execute(stored).one() == (load, 7, newer.start, date(2026, 3, 1))

@@ -77,36 +77,6 @@ def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Da
     assert states["de-2"] == [SliceState.INCOMPLETE, SliceState.LOADED, SliceState.LOADED]
 
 
-def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> None:
-    mark_loaded(database, ORDERS, "de-1", MARCH, APRIL)
-    stock = dataset_named("inventory")
-    mark_loaded(database, stock, "de-1", Window.day(NOON.date()))
-    keep_refusal(database, ORDERS, "de-1", APRIL, CheckFailedError("it was away"), run_id=None)
-    with database.begin() as connection:
-        connection.execute(
-            text("UPDATE platform.loads SET verdict = 'mismatch', announced = 7 WHERE window_start = :day"),
-            {"day": MARCH.start},
-        )
-        connection.execute(text("UPDATE platform.loads SET started_at = now() - interval '3 days'"))
-        fill_slices(driver_of(connection))
-
-    found = database.execute(
-        text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'de-1'")
-    ).all()
-
-    assert {
-        (
-            "orders",
-            MARCH.start,
-            "mismatched",
-            "orders of de-1, 2026-03-01..2026-03-31: the list announced 7 rows, and 0 were read.",
-        ),
-        ("orders", APRIL.start, "failed", "it was away"),
-        ("inventory", None, "late", "It was not read up to the present day for more than 26 hours."),
-        ("transactions", MARCH.start, "missing", "It was never loaded."),
-    } <= set(map(tuple, found))
-
-
 def test_what_a_load_noted_are_problems_until_the_next_load(database: Database) -> None:
     cells = {"rows": 3, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
     notes: dict[str, dict[str, object]] = {
@@ -118,15 +88,13 @@ def test_what_a_load_noted_are_problems_until_the_next_load(database: Database) 
         "undeclared": {"unknown_fields": ["colour"]},
         "moved": {"moved": {"before": 3, "after": 4}},
         "unusable": {"unusable_accounts": {"us-1": "it has no time zone"}},
-        "rezoned": {"moved_accounts": {"us-1": "it is in UTC now"}},
         "unusual": {"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}},
         "restated": {"was_settled": True},
     }
 
     def found() -> dict[str, tuple[str, str]]:
         statement = "SELECT kind, severity, message FROM platform.problems WHERE account = 'de-1' AND load_id > 0"
-        with database.begin() as connection:
-            return {kind: (severity, message) for kind, severity, message in connection.execute(text(statement))}
+        return {kind: (severity, message) for kind, severity, message in database.execute(text(statement))}
 
     before = set(found())
     noted = {name: value for each in notes.values() for name, value in each.items()}
@@ -149,11 +117,10 @@ def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Da
     keep_refusal(database, by_date, "de-1", MARCH, NotOfferedError("sales_by_date", "/sales/by-date", 404), run_id=None)
 
     def kinds() -> set[str]:
-        with database.begin() as connection:
-            found = connection.execute(
-                text("SELECT kind FROM platform.problems WHERE dataset = 'sales_by_date' AND account = 'de-1'")
-            )
-            return set(found.scalars())
+        found = database.execute(
+            text("SELECT kind FROM platform.problems WHERE dataset = 'sales_by_date' AND account = 'de-1'")
+        )
+        return set(found.scalars())
 
     assert kinds() == set()
 

@@ -99,18 +99,16 @@ def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path) 
         restore(url, tmp_path / "backup")
         with Database(url) as restored:
             restored.migrate()
-            with restored.begin() as connection:
-                are_visible = "SELECT DISTINCT pg_visible_in_snapshot(transaction_id, pg_current_snapshot())"
-                seen = connection.execute(text(f"{are_visible} FROM platform.loads")).scalars().all()
+            are_visible = "SELECT DISTINCT pg_visible_in_snapshot(transaction_id, pg_current_snapshot())"
+            seen = restored.execute(text(f"{are_visible} FROM platform.loads")).scalars().all()
             states = [is_current(restored)]
             build_partition(restored, PROFIT, ACCOUNT, MARCH)
             states.append(is_current(restored))
             restored.migrate()
             mark_loaded(restored, DAILY, ACCOUNT, MARCH)
             states.append(is_current(restored))
-            with restored.begin() as connection:
-                numbers = connection.execute(text("SELECT transaction_id::text <> '0' FROM platform.loads ORDER BY id"))
-                renumbered = numbers.scalars().all()
+            numbers = restored.execute(text("SELECT transaction_id::text <> '0' FROM platform.loads ORDER BY id"))
+            renumbered = numbers.scalars().all()
     finally:
         server.close()
 

@@ -32,12 +32,11 @@ def test_nothing_is_without_a_comment(database: Database, what: str) -> None:
 
 
 def test_every_schema_of_the_database_has_its_sentence(database: Database) -> None:
-    with database.begin() as connection:
-        schemas = connection.execute(
-            text(
-                "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' "
-                "AND nspname NOT IN ('information_schema', 'public')"
-            )
-        ).scalars()
+    schemas = database.execute(
+        text(
+            "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' "
+            "AND nspname NOT IN ('information_schema', 'public')"
+        )
+    ).scalars()
 
-        assert set(schemas) == set(SCHEMAS)
+    assert set(schemas) == set(SCHEMAS)

@@ -34,9 +34,8 @@ def _load(database: Database, account: str, day: str, *quantities: int) -> None:
 
 
 def _latest(database: Database) -> list[tuple[object, ...]]:
-    with database.begin() as connection:
-        statement = "SELECT account, local_day, quantity FROM seller.warehouse_stock_latest ORDER BY 1, 2, 3"
-        return [tuple(row) for row in connection.execute(text(statement))]
+    statement = "SELECT account, local_day, quantity FROM seller.warehouse_stock_latest ORDER BY 1, 2, 3"
+    return [tuple(row) for row in database.execute(text(statement))]
 
 
 def test_each_account_has_the_rows_of_its_own_newest_snapshot(database: Database) -> None:

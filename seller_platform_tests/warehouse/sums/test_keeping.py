@@ -6,13 +6,12 @@ from datetime import UTC, date, datetime
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import forget_sums, keep_sums, lock_name, write_sums
+from seller_platform.warehouse.sums.keeping import keep_sums, lock_name
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -78,26 +77,3 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
     assert sorted(counts, key=str) == [("platform", False, 2), (None, True, 2)]
     assert current == [("us-1", DAILY.name)]
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
-
-
-def test_sums_of_chosen_accounts_are_written_anew(database: Database) -> None:
-    _store(database, DAILY, MARCH, [_sale(MARCH.start)])
-
-    with database.begin() as connection:
-        sums = "SELECT account, sku, amount, units FROM service.product_days"
-        kept = connection.exec_driver_sql(sums).tuples().all()
-        forget_sums(connection, ["us-1"])
-        connection.exec_driver_sql("DELETE FROM service.product_days")
-        write_sums(connection, ["us-1"])
-        again = connection.exec_driver_sql(sums).tuples().all()
-    assert len(kept) == 1
-    assert again == kept
-
-
-def test_a_load_of_cost_periods_applies_them_at_once(database: Database) -> None:
-    today, elements = date(2026, 4, 1), '[{"cost_element": "Freight", "amount": 1.5, "currency": "USD"}]'
-    _store(database, COST_PERIODS, Window.day(today), [("A", "2026-01-01", "2026-12-31", elements, str(today))])
-
-    with database.begin() as connection:
-        steps = connection.exec_driver_sql("SELECT DISTINCT sku, currency FROM service.cost_steps").tuples().all()
-    assert steps == [("A", "USD")]
