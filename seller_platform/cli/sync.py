@@ -82,10 +82,12 @@ class SyncDocument(Outcome, frozen=True):
 
     Attributes:
         not_offered: Messages about endpoints that the upstream does not have.
+        not_loaded: Why slices were not loaded, or are left for another day, by their names.
     """
 
     loads: list[LoadedSlices]
     not_offered: list[str]
+    not_loaded: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -417,7 +419,8 @@ def report(
         output.table("Loaded", ordered, _COLUMNS, lambda each: with_title(each.account, synced.titles))
     for message in (*sorted(synced.not_offered), *said):
         output.say(message)
-    document = document_type(loads=loads, not_offered=sorted(synced.not_offered), **more)
+    not_offered, not_loaded = sorted(synced.not_offered), synced.failures
+    document = document_type(loads=loads, not_offered=not_offered, not_loaded=not_loaded, **more)
     output.outcome(document, error)
 
 

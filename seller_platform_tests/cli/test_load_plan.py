@@ -98,10 +98,9 @@ def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(
     doctor = run(["doctor"], variables)
 
     document = json.loads(result.stdout)
-    assert result.returncode == 4
+    assert (result.returncode, status.returncode) == (0, 0)
     assert sum(row["slices"] for row in document["loads"] if row["dataset"] == "transactions") == 4
-    assert "transactions of at-41, 2026-01" in document["message"]
-    assert "renews at" in document["message"]
+    assert "renews at" in document["not_loaded"]["transactions of at-41, 2026-01"]
     assert requests_sent(database, datetime.now(UTC).date()) == {"default": 6}
     shown = json.loads(status.stdout)
     postponed = sum(each["slices"] for each in shown["problems"] if each["kind"] == "postponed")
