@@ -14,6 +14,7 @@ from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.acceptance import accept_job
+from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
 from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG, loading_jobs
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE
@@ -128,7 +129,7 @@ def desk(location: Location) -> Desk:
         assets = [asset_for(dataset, since) for dataset in LISTS]
         return dg.Definitions(assets, resources=resources).resolve_implicit_global_asset_job_def()
 
-    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job()]
+    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job(), acknowledge_job()]
     return Desk(location.platform, dg.Definitions(jobs=jobs, resources=resources, executor=dg.in_process_executor))
 
 
@@ -172,7 +173,12 @@ def test_the_launchpad_refuses_unknown_names_and_other_types(
 
 
 def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
-    for job, op in (("backfill_history", "load_months"), ("refresh_now", "refresh"), ("accept_held", "accept")):
+    for job, op in (
+        ("backfill_history", "load_months"),
+        ("refresh_now", "refresh"),
+        ("accept_held", "accept"),
+        ("acknowledge", "note_problems"),
+    ):
         config: Any = desk.definitions.resolve_job_def(job).get_node_named(op).definition
         assert all(field.description for field in config.config_field.config_type.fields.values()), job
 
@@ -183,13 +189,20 @@ def test_held_readings_fail_their_check_until_they_are_accepted(desk: Desk) -> N
     report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
     while_held = newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"]
 
+    month, _ = desk.failure(desk.launch("acknowledge", "note_problems", kind="held", month="May"), "note_problems")
+    odd, _ = desk.failure(desk.launch("acknowledge", "note_problems", kind="odd"), "note_problems")
+    known = desk.launch("acknowledge", "note_problems", kind="held", dataset="orders", until="2999-12-31")
+    while_known = newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"]
     wrong, _ = desk.failure(desk.launch("accept_held", "accept", load=1), "accept")
     nothing, _ = desk.failure(desk.launch("accept_held", "accept"), "accept")
     result = desk.launch(
         "accept_held", "accept", accounts=[ACCOUNT], datasets=["orders"], accepted_by="ann", reason="they were tests"
     )
 
-    assert not while_held.passed
+    assert (while_held.severity, while_known.severity) == (dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN)
+    assert (known.success, while_held.passed, while_known.passed) == (True, False, False)
+    assert "month: 'May' is not a month" in month
+    assert "there is no problem 'odd'" in odd
     assert f"the reading of load 1 is not held; those held are: {held.id}" in wrong
     assert "the config names nothing to accept" in nothing
     assert result.success
