@@ -323,8 +323,8 @@ class InvalidApplicationError(RequestError):
     next_step = "Fix the name or the redirect URL as the message says."
 
     def __init__(self, field: str, problem: str) -> None:
-        self.field, self.problem = field, problem
         super().__init__(f"the application's {field} {problem}")
+        self.field, self.problem = field, problem
 
 
 class CannotListenError(SellerPlatformError):

@@ -135,12 +135,14 @@ def _effort(tests: list[pytest.Item]) -> tuple[float, ...]:
 
 @pytest.fixture(scope="session", autouse=True)
 def revisions_read_once() -> Iterator[None]:
-    """Let alembic read a folder of revisions once: an instance of Dagster in memory would read a hundred files."""
-    read: dict[str | None, ScriptDirectory] = {}
+    """Let alembic read Dagster's revisions once: an instance of Dagster in memory would read a hundred files."""
+    read: dict[str, ScriptDirectory] = {}
     original = ScriptDirectory.from_config
 
     def from_config(config: Config) -> ScriptDirectory:
-        location = config.get_main_option("script_location")
+        location = config.get_main_option("script_location") or ""
+        if not location.startswith("dagster"):
+            return original(config)
         if location not in read:
             read[location] = original(config)
         return read[location]

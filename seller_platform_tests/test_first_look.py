@@ -26,6 +26,7 @@ def shop(database: Database) -> Shop:
     connect_accounts(database, [(ACCOUNT, account)])
     shop = Shop(database)
     mark_loaded(database, dataset_named("accounts"), "default", Window.day(date(2026, 3, 1)))
+    shop.insert("accounts", (1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
     shop.sell("2026-03-02", "A", 3, "30.00")
     shop.sell("2026-03-03", "B", 1, "1234.50")
     shop.cost("A", "2026-01-01", None, '[{"name": "Freight", "amount": 2, "currency": "USD"}]')

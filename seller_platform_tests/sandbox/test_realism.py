@@ -11,6 +11,7 @@ from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, TODAY, rows
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 KEYED = [dataset for dataset in DATASETS if dataset.table in TABLES and dataset.key]
 
@@ -126,6 +127,7 @@ def test_november_and_december_sell_more_than_other_months(database: Database) -
 def test_net_margins_are_as_in_life(database: Database) -> None:
     report = load_sandbox(database, months=3, orders_per_month=900, today=TODAY)
     mart = next(each for each in MARTS if each.name == "product_performance_monthly")
+    connect_accounts(database, [(account.key, account) for account in report.accounts])
     for account in report.accounts:
         build_partition(database, mart, account.key, Window.month_of(date(2026, 3, 1)))
 

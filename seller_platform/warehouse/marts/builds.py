@@ -194,7 +194,7 @@ def reporting(database: Database, build: Build) -> Iterator[bool]:
     """
     with _locked(database, build.mart, build.account, build.window) as connection, connection.begin():
         state = state_of(connection, Derived.of(build.mart), build.account, build.window)
-        bound = (build.mart.name, build.account, state.month, state.fingerprint, build.digest)
+        bound = (build.mart.name, build.account, state.month, state.fingerprint, build.id)
         yield state.is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
 
 
@@ -235,9 +235,12 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
 
 _FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
 _KEEP_REPORTED = """
-UPDATE platform.derived_partitions SET run_id = ''
+UPDATE platform.derived_partitions AS derived SET run_id = ''
 WHERE folder = '' AND name = %s AND account = %s AND month IS NOT DISTINCT FROM %s::date
-  AND fingerprint = %s AND digest = %s AND run_id IS NULL
+  AND fingerprint = %s AND run_id IS NULL
+  AND NOT EXISTS (SELECT FROM platform.mart_builds AS newer
+                  WHERE (mart, newer.account, window_start) IS NOT DISTINCT FROM (name, derived.account, month)
+                    AND id > %s)
 """
 _DELETE = "DELETE FROM {table} WHERE {inside}"
 _INSERT = """
