@@ -10,6 +10,14 @@ from pydantic import Field
 from sqlalchemy import text
 
 from seller_platform.answers.asker import Asker, refused_name
+from seller_platform.answers.metrics import (
+    METRICS,
+    Dimension,
+    MetricQuery,
+    MetricUnit,
+    Order,
+    metric_named,
+)
 from seller_platform.answers.proof import (
     Asked,
     ChosenAccounts,
@@ -24,14 +32,6 @@ from seller_platform.answers.proof import (
 )
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
-from seller_platform.warehouse.readers.governed_metrics import (
-    METRICS,
-    Dimension,
-    MetricQuery,
-    MetricUnit,
-    Order,
-    metric_named,
-)
 
 _PRODUCTS = text("""
     SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)

@@ -49,7 +49,10 @@ _COMMANDS = {
         "status.command",
         "Show on one screen what is stored, late, held or failed, with the command for each.",
     ),
-    "acknowledge": ("status.acknowledge", "Note that a person knows a problem, so that it neither fails nor alerts."),
+    "acknowledge": (
+        "inspection.acknowledge",
+        "Note that a person knows a problem, so that it neither fails nor alerts.",
+    ),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
     "held": ("inspection.held", "List the readings that were not published."),

@@ -6,10 +6,10 @@ from itertools import product
 import pytest
 
 from seller_platform.answers.asker import Asker
+from seller_platform.answers.metrics import METRICS, Dimension
 from seller_platform.answers.tools import call_tool
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
 from seller_platform_tests.answers.company_frames import Company
 from seller_platform_tests.support.demo_company import AU, DE, US
 

@@ -151,13 +151,12 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
 
 
 @pytest.mark.browser
-def test_marts_are_built_and_a_failure_repaired_in_the_dagster_ui(
+def test_a_mart_is_shown_and_a_failure_repaired_in_the_dagster_ui(
     place: Deployment, tmp_path: Path, page: Page
 ) -> None:
     desk = DagsterPages(page, place, _folder_of_pictures(tmp_path))
     account, month = _closed_month(place)
 
-    _materialize_all(desk, "/locations/seller_platform/asset-groups/marts")
     chart = _chart(desk, account, month)
     reason = _fail_and_repair(desk, place, account, month)
     repaired = place.state().assets["seller/orders"]
@@ -168,8 +167,7 @@ def test_marts_are_built_and_a_failure_repaired_in_the_dagster_ui(
     assert repaired.is_whole
 
 
-# The jobs, the checks and their pages have tests without a browser, which each change is tried with. A backfill of a
-# group of assets is tried with each change, too.
+# The jobs, the backfills, the checks and their pages have tests without a browser, which each change is tried with.
 @pytest.mark.nightly
 @pytest.mark.browser
 def test_reports_checks_and_held_months_are_handled_in_the_dagster_ui(

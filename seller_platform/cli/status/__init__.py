@@ -1,7 +1,6 @@
 """`seller-platform status`: what is stored, and what needs attention.
 
 - `command`: the command
-- `acknowledge`: the command that notes what a person knows
 - `overview`: what the screen shows, read from the warehouse
 - `findings`: what needs attention, with the command for it
 - `screen`: the lines of the screen

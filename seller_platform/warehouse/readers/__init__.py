@@ -7,5 +7,4 @@
 - `statements`: SQL of a person, read-only
 - `fingerprints`: digests of stored rows
 - `security_events`: the security events of the service
-- `governed_metrics`: numbers with one formula each, computed from the marts
 """
