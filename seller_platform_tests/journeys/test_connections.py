@@ -134,7 +134,7 @@ def test_a_connection_nobody_approved_leaves_nothing_behind(shell: Shell) -> Non
     assert shell.query("SELECT name FROM platform.connections") == []
 
 
-def test_doctor_warns_in_a_sound_installation_of_what_the_upstream_added_and_shows_no_secret(shell: Shell) -> None:
+def test_doctor_warns_of_an_added_field_and_shows_no_secret(shell: Shell) -> None:
     shell.connect_both()
     run(["sync", "--dataset", "orders", *MONTH], shell.bare)
 

@@ -10,16 +10,16 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_190,
-    "cli": 8_647,
+    "cli": 8_652,
     "orchestration": 6_903,
     "service": 11_531,
     "sandbox": 2_362,
-    "answers": 1_104,
+    "answers": 1_419,
     "ingest": 3_349,
     "client": 4_488,
-    "warehouse": 19_284,
+    "warehouse": 18_969,
     "contract": 1_358,
-    "tests": 57_960,
+    "tests": 57_959,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import sql
@@ -202,7 +203,7 @@ class World:
                 database, key, "dps_date", "2026-03-01", "csv", give_up_after=hour, now=now, next_poll_at=now
             )
             assert job is not None
-            move_job(database, job, replace(job, state=JobState.READY, report_id="7"))
+            move_job(database, job, msgspec.structs.replace(job, state=JobState.READY, report_id="7"))
             return job.id
 
     def _run(self, words: list[str], environment: Environment, url: str) -> tuple[int, str]:

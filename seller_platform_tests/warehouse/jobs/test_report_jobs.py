@@ -1,10 +1,10 @@
 """Tests that a report has one open job, which only one process changes."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from seller_platform.contract import Account
 from seller_platform.warehouse.jobs.report_jobs import (
