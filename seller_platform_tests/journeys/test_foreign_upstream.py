@@ -98,6 +98,7 @@ def test_connect_and_sync_hold_exactly_its_rows_also_the_second_time(
     assert {load["dataset"] for load in asked["loads"]} == {"accounts", "cost_periods"}
 
 
+@pytest.mark.nightly
 def test_commands_import_dagster_only_to_report_where_it_has_a_home(
     variables: dict[str, str], database_url: str
 ) -> None:

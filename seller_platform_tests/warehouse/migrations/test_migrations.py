@@ -140,7 +140,7 @@ def filled(postgres: EmbeddedServer) -> Iterator[tuple[str, Contents]]:
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(1, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]), pytest.param(97)]
+    "step", [pytest.param(1, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]), pytest.param(149)]
 )
 def test_an_upgrade_killed_after_any_statement_goes_on(
     postgres: EmbeddedServer, filled: tuple[str, Contents], step: int
