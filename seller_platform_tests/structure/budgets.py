@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_488,
     "warehouse": 18_969,
     "contract": 1_358,
-    "tests": 57_965,
+    "tests": 57_967,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
