@@ -120,7 +120,7 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
     # Exports have the rows, too.
     pruned = (
         update(SLICES)
-        .values(pruned_before=before)
+        .values(pruned_at=func.clock_timestamp())
         .where(SLICES.c.dataset == dataset.name, SLICES.c.account.in_(select(stored.c.account).where(is_old(stored))))
     )
     removed = _remove(database, of_history, is_old(of_history), dry=dry)

@@ -44,7 +44,8 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
 ),
 changed AS (
     SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, NULL AS problem,
-           hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, pruned_before), 0) AS change
+           hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, extract(epoch FROM pruned_at)), 0)
+               AS change
     FROM platform.slices
     WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL

@@ -329,7 +329,7 @@ SLICES = platform_table(
         "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
     ),
     Column("changed_load_id", BigInteger, comment="The newest load that changed its rows."),
-    Column("pruned_before", Date, comment="Snapshots before this day were deleted, but the last of each month."),
+    Column("pruned_at", MOMENT, comment="When old snapshots were last deleted, so that exports are written again."),
     Column("verdict", Text, comment="The verdict of the newest load: match, mismatch or unverifiable."),
     Column("first_day", Date, comment="Where the list has no days: the first on which it was loaded."),
     Column("newest_day", Date, comment="Where the list has no days: that of its newest snapshot, be it empty."),
