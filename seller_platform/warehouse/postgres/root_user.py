@@ -4,6 +4,7 @@ PostgreSQL refuses to run as root. Root's home folder is closed to other users a
 So the server's data, and its programs where they are closed too, lie in a folder of their own.
 """
 
+import fcntl
 import os
 import shutil
 import stat
@@ -27,6 +28,8 @@ SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
 
 _OWNER_FILE = "home"
+_ACCOUNTS = "/etc"
+"""The folder of the files with the users of the machine."""
 DATA = "data"
 """In the folder of a server, its data or a link to it."""
 
@@ -52,22 +55,24 @@ def server_user() -> ServerUser:
     """
     import pwd  # Windows has no such module
 
+    # `useradd` writes over a user that another `useradd` has just created, with another number.
+    lock = os.open(_ACCOUNTS, os.O_RDONLY)
     try:
-        entry = pwd.getpwnam(SERVER_USER)
-    except KeyError:
-        options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
-        try:
-            command = ["useradd", *options, "--shell", "/usr/sbin/nologin", SERVER_USER]
-            subprocess.run(command, check=True, capture_output=True)  # systems keep it in other folders
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(KeyError):
             entry = pwd.getpwnam(SERVER_USER)
-        except FileNotFoundError:
-            raise OSError(f"root needs the user {SERVER_USER} for it, and there is no program `useradd`") from None
-        except subprocess.CalledProcessError as error:
-            try:
-                entry = pwd.getpwnam(SERVER_USER)  # another process created the user meanwhile
-            except KeyError:
-                problem = error.stderr.decode(errors="replace").strip()
-                raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
+            return ServerUser(entry.pw_uid, entry.pw_gid)
+        options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
+        command = ["useradd", *options, "--shell", "/usr/sbin/nologin", SERVER_USER]
+        subprocess.run(command, check=True, capture_output=True)  # systems keep it in other folders
+        entry = pwd.getpwnam(SERVER_USER)
+    except FileNotFoundError:
+        raise OSError(f"root needs the user {SERVER_USER} for it, and there is no program `useradd`") from None
+    except subprocess.CalledProcessError as error:
+        problem = error.stderr.decode(errors="replace").strip()
+        raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
+    finally:
+        os.close(lock)
     return ServerUser(entry.pw_uid, entry.pw_gid)
 
 
