@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, case, select, update
+from sqlalchemy import Connection, RowMapping, Select, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.tokens import TokenPair
@@ -48,13 +48,14 @@ class LockedGrant:
     def replace(self, pair: TokenPair) -> None:
         """Store a new pair in place of the old. It is committed when the lock is released."""
         self._transaction.execute(
-            update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair), refused=None)
+            update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair))
         )
         self.pair, self.refused = pair, None
 
     def refuse(self, reason: str) -> None:
         """Store why the upstream refused the grant for good. Its tokens are kept."""
-        self._transaction.execute(update(GRANTS).where(GRANTS.c.connection == self._name).values(refused=reason))
+        values = {"refused": reason, "refused_at": func.coalesce(GRANTS.c.refused_at, func.now())}
+        self._transaction.execute(update(GRANTS).where(GRANTS.c.connection == self._name).values(values))
 
 
 class Grants:
@@ -66,7 +67,7 @@ class Grants:
     def store(self, connection: str, pair: TokenPair) -> None:
         """Store the first pair of a new authorisation. It replaces any grant of the connection."""
         with sealing(self._database) as transaction:
-            values = {**_sealed(self._box, pair), "refused": None}
+            values = _sealed(self._box, pair)
             statement = insert(GRANTS).values(connection=connection, **values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[GRANTS.c.connection], set_=values))
 
@@ -160,6 +161,8 @@ def _sealed(box: SecretBox, pair: TokenPair) -> dict[str, object]:
         "generation": pair.generation,
         "issued_at": pair.issued_at,
         "expires_at": pair.expires_at,
+        "refused": None,
+        "refused_at": None,
     }
 
 

@@ -6,6 +6,7 @@ from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 from seller_platform.errors import ReauthorizationRequiredError
 from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
+from seller_platform.warehouse.schema.unread_slices import UNUSABLE_ACCOUNTS
 
 _LIFETIME = timedelta(seconds=REFRESH_TOKEN_SECONDS)
 _ENDS, _WARNS = (f"interval '{each.total_seconds()}'" for each in (_LIFETIME, _LIFETIME - WARN_BEFORE_DEATH))
@@ -20,7 +21,7 @@ GRANTS = ProblemSource(
     f"""
     SELECT 'accounts' AS dataset, name AS account, CASE WHEN is_refused THEN 'refused' ELSE 'expiring' END AS kind,
            CASE WHEN is_refused THEN 'error' ELSE 'warning' END AS severity,
-           CASE WHEN NOT is_refused THEN issued_at + {_WARNS} END AS since,
+           CASE WHEN is_refused THEN coalesce(refused_at, created_at) ELSE issued_at + {_WARNS} END AS since,
            CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
                 WHEN is_refused THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
                 ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.',
@@ -45,7 +46,7 @@ ACCOUNTS = ProblemSource(
             "Refreshes, which read them again.",
         ),
     ),
-    """
+    f"""
     SELECT 'accounts' AS dataset, key AS account, 'retired' AS kind, 'note' AS severity, retired_at AS since,
            format('The upstream does not list the account %s (%s) any more. Its rows stay.', title, key) AS message,
            'If it should be listed, ask the upstream.' AS next_step
@@ -59,6 +60,7 @@ ACCOUNTS = ProblemSource(
                   key, to_char(min(month), 'YYYY-MM'))
     FROM platform.slices JOIN platform.accounts ON key = account
     WHERE month IS NOT NULL AND load_id IS NOT NULL AND (time_zone <> nullif(timezone, '') OR currency <> currency_code)
+      AND key NOT IN ({UNUSABLE_ACCOUNTS})
     GROUP BY key
-    """,
+    """,  # noqa: S608  # constants
 )

@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Connection, insert, text
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.errors import InputProblemError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
@@ -70,6 +71,7 @@ class CheckResult:
             f"Examples: {'; '.join(named)}",
             "is_warning": self.check.is_warning,
             "rows": self.contradictions,
+            "since": utc_now().isoformat(),
         }
 
 

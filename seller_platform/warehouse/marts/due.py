@@ -103,7 +103,13 @@ WHERE missing = '{}' AND (NOT is_tried OR error = %(waits)s
                           OR (error IS NOT NULL OR run_id IS NULL) AND tried_at < %(tried_before)s)
 """)
 
-_KEEP = """
+KEPT_CHECKS = """(
+    SELECT jsonb_object_agg(name, failed || jsonb_strip_nulls(jsonb_build_object(
+        'since', former.failed_checks -> name -> 'since')))
+    FROM jsonb_each({}) AS checks (name, failed))"""
+"""The expression for failed checks of which those that failed `former`ly keep since when."""
+
+_KEEP = f"""
 INSERT INTO platform.derived_partitions AS former (folder, name, account, month, fingerprint, run_id, tried_at, digest,
                                                    changed_build_id, failed_checks, error, message, failed_since)
 VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(fingerprint)s, %(run_id)s, %(now)s, %(digest)s, %(build_id)s,
@@ -113,9 +119,10 @@ ON CONFLICT (folder, name, account, month) DO UPDATE SET
     digest = coalesce(excluded.digest, former.digest), error = excluded.error, message = excluded.message,
     changed_build_id = CASE WHEN coalesce(excluded.digest = former.digest, former.digest IS NOT NULL)
                             THEN former.changed_build_id ELSE excluded.changed_build_id END,
-    failed_checks = CASE WHEN excluded.error IS NULL THEN excluded.failed_checks ELSE former.failed_checks END,
+    failed_checks = CASE WHEN excluded.error IS NOT NULL THEN former.failed_checks
+                         ELSE {KEPT_CHECKS.format("excluded.failed_checks")} END,
     failed_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(former.failed_since, excluded.failed_since) END
-"""
+"""  # noqa: S608  # constants
 
 
 class DerivedInput(NamedTuple):

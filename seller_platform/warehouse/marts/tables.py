@@ -78,8 +78,8 @@ PROBLEMS = ProblemSource(
         SELECT max(tried_at) - interval '1 day' FROM platform.derived_partitions WHERE folder <> '') END
     UNION ALL
     SELECT 'marts.' || name, account, month, '{CONTRADICTED}',
-           CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, key, tried_at,
-           nullif(run_id, ''), CAST(value ->> 'rows' AS bigint),
+           CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, key,
+           CAST(value ->> 'since' AS timestamptz), nullif(run_id, ''), CAST(value ->> 'rows' AS bigint),
            concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step'
     FROM platform.derived_partitions, jsonb_each(failed_checks)
     WHERE failed_checks IS NOT NULL AND name IN ({_NAMES})

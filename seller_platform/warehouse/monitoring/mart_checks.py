@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 from seller_platform.contract import Window
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import evaluate, failed_checks, rows_of
-from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform.warehouse.marts.due import KEPT_CHECKS, Derived, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
@@ -30,10 +30,10 @@ LEFT JOIN stored ON stored.account = made.account AND stored.month IS NOT DISTIN
 WHERE folder = '' AND name = %(mart)s AND made.digest IS NOT NULL
 ORDER BY account, month, build.id DESC
 """
-_KEEP_CHECKS = """
-UPDATE platform.derived_partitions SET failed_checks = %(failed)s
+_KEEP_CHECKS = f"""
+UPDATE platform.derived_partitions AS former SET failed_checks = {KEPT_CHECKS.format("%(failed)s::jsonb")}
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
-"""
+"""  # noqa: S608  # constants
 _COUNT_PARTITIONS = sql.SQL("""
 SELECT count(*) AS count FROM platform.derived_partitions
 WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
@@ -68,7 +68,7 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
                     mart, [evaluate(driver, check, bindings) for check in mart.all_checks], row["rows"]
                 )
                 facts = {"mart": mart.name, "account": row["account"], "month": row["month"]}
-                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed) if failed else None})
+                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed)})
                 evaluated.append((row["account"], window))
     return evaluated
 

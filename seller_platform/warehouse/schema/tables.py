@@ -209,6 +209,7 @@ GRANTS = platform_table(
     required("issued_at", MOMENT, "When the current pair was received."),
     required("expires_at", MOMENT, "When the current access token expires."),
     Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
+    Column("refused_at", MOMENT, comment="When it did so first."),
 )
 
 ACCOUNTS = platform_table(

@@ -35,23 +35,26 @@ _COLUMNS_OF_OFFERED = {
     "retired_at": "When the account was first missing; null while it is listed.",
 }
 
+UNUSABLE_ACCOUNTS = """
+    SELECT jsonb_object_keys(notes -> 'unusable_accounts')
+    FROM platform.slices JOIN platform.loads ON id = load_id WHERE slices.dataset = 'accounts'
+"""
+"""The query of the accounts that cannot be read: the list of accounts names them, so nothing else does."""
+
 _IS_UNTROUBLED = """
     coalesce(error, 'RequestsUsedUpError') IN ('RequestsUsedUpError', 'NotOfferedError', 'ReadingHeldError')
     AND coalesce(held_load_ids, '{}') = '{}'
 """
 
 # Days count as missing when a daily refresh should have brought them, unless their slice failed or is held. Accounts
-# that lack nothing, mostly all, are left out first: to join their months takes five times as long. So are accounts that
-# cannot be read, which the list of accounts names.
+# that lack nothing, mostly all, are left out first: to join their months takes five times as long.
 _UNREAD = f"""
 CREATE OR REPLACE FUNCTION platform.unread_slices (moment timestamptz, since date)
 RETURNS TABLE (dataset text, account text, month date, kind text, read_at timestamptz) LANGUAGE sql STABLE
 SET enable_nestloop = off SET jit = off AS $$
     WITH listed AS (
         SELECT dataset, account, is_dated FROM platform.offered_slices
-        WHERE retired_at IS NULL AND account NOT IN (
-            SELECT jsonb_object_keys(notes -> 'unusable_accounts')
-            FROM platform.slices JOIN platform.loads ON id = load_id WHERE slices.dataset = 'accounts')
+        WHERE retired_at IS NULL AND account NOT IN ({UNUSABLE_ACCOUNTS})
     ),
     due AS (
         SELECT month, first, first + days - 1 AS last

@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +31,22 @@ from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.monitoring.problems import end_acknowledgements, problems, to_report
+from seller_platform.warehouse.monitoring.problem_kinds import KINDS
+from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
-ORDERS = dataset_named("orders")
+ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
 NOW = datetime.now(UTC)
-MONTH = Window.month_of(NOW.date())
+TODAY = Window.day(NOW.date())
+MONTH = Window.month_of(NOW.date() - timedelta(days=3))  # days of the last two are not due yet
 KEY = "de-1"
 _CHECKED = {"error": "ERROR", "warning": "WARN", "note": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
+_CHANGED = {"rows": {"before": 100, "after": 50}}
 _HELD = Doubt("days", "no row was read", 9, 0, claim={}, covers_all=True).note
 
 
@@ -60,9 +63,19 @@ class Site:
     def fail(self, error: SellerPlatformError) -> None:
         keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=None)
 
-    def note(self, rows: int = 3, **notes: object) -> None:
-        noted = {name: rows if value is None else {"rows": rows, "first": []} for name, value in notes.items()}
-        store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes=noted)
+    def note(self, name: str, value: object, restatement: object = None) -> None:
+        notes = {name: value}
+        store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes=notes, restatement=restatement)
+
+    def contradict(self, *sentences: str) -> None:
+        check = {"rule": "Sums agree.", "next_step": "Enter costs.", "is_warning": False, "since": f"{NOW}"}
+        self.execute(
+            "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, "
+            "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, '1', now(), CAST(:found AS jsonb))",
+            key=KEY,
+            month=MONTH.start,
+            found=json.dumps({each: check | {"sentence": each} for each in sentences}),
+        )
 
     def said(self) -> tuple[object, ...]:
         """Return what the tool of agents and the metrics say, and the severities of the checks that fail."""
@@ -94,7 +107,7 @@ def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         save_accounts(database, "default", [(KEY, account)])
     extend_history(database, MONTH.start)
     for dataset in REFRESHED:
-        mark_loaded(database, dataset, KEY, MONTH if dataset.is_dated else Window.day(NOW.date()))
+        mark_loaded(database, dataset, KEY, Window(MONTH.start, TODAY.end) if dataset.is_dated else TODAY)
     site = Site(database, environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
     for name, value in site.variables.items():
         monkeypatch.setenv(name, value)
@@ -116,6 +129,14 @@ class Case:
 
 def _again(site: Site) -> None:
     site.execute("UPDATE platform.slices SET error = NULL, message = NULL, failed_since = NULL")
+
+
+def _noted(rows: int) -> dict[str, object]:
+    return {"rows": rows, "first": []}
+
+
+def _list_accounts(site: Site, unusable: dict[str, str]) -> None:
+    store_receipt(site.database, ACCOUNTS, "default", TODAY, notes={"unusable_accounts": unusable})
 
 
 CASES = [
@@ -143,9 +164,40 @@ CASES = [
         lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=8, announced=9),
         lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=7, announced=9),
     ),
-    Case("keyless", "warning", 0, lambda site: site.note(null_keys={}), lambda site: site.note(rows=4, null_keys={})),
-    Case("duplicated", "warning", 0, lambda site: site.note(duplicate_keys=None)),
-    Case("unreadable", "warning", 0, lambda site: site.note(unreadable_values={})),
+    Case("restated", "warning", 0, lambda site: site.note("was_settled", True, restatement=_CHANGED)),
+    Case(
+        "moved",
+        "warning",
+        0,
+        lambda site: site.note("moved", {"before": 10, "after": 12}),
+        lambda site: site.note("moved", {"before": 9, "after": 12}),
+    ),
+    Case(
+        "keyless",
+        "warning",
+        0,
+        lambda site: site.note("null_keys", _noted(3)),
+        lambda site: site.note("null_keys", _noted(4)),
+    ),
+    Case("duplicated", "warning", 0, lambda site: site.note("duplicate_keys", 3)),
+    Case("replaced", "warning", 0, lambda site: site.note("replaced_text", _noted(3))),
+    Case("unreadable", "warning", 0, lambda site: site.note("unreadable_values", _noted(3))),
+    Case("overprecise", "warning", 0, lambda site: site.note("excess_digits", _noted(3))),
+    Case(
+        "undeclared",
+        "warning",
+        0,
+        lambda site: site.note("unknown_fields", ["colour"]),
+        lambda site: site.note("unknown_fields", ["colour", "size"]),
+    ),
+    Case("unusual", "warning", 0, lambda site: site.note("unusual_days", {"2026-01-01": {"rows": 1, "expected": 9}})),
+    Case(
+        "unusable",
+        "error",
+        5,
+        lambda site: _list_accounts(site, {"Shop 2": "it has no time zone"}),
+        end=lambda site: _list_accounts(site, {}),
+    ),
     Case(
         "altered",
         "error",
@@ -162,6 +214,15 @@ CASES = [
     ),
     # A list that was never loaded of any account was not chosen.
     Case("missing", "note", 0, lambda site: site.execute("DELETE FROM platform.slices WHERE dataset = 'orders'")),
+    Case(
+        "incomplete",
+        "error",
+        5,
+        lambda site: site.execute(
+            "UPDATE platform.slices SET days_read[1] = NULL WHERE dataset = 'orders' AND month = :month",
+            month=MONTH.start,
+        ),
+    ),
     Case(
         "late",
         "error",
@@ -191,6 +252,33 @@ CASES = [
         end=lambda site: site.execute("UPDATE platform.accounts SET retired_at = now() - interval '8 days'"),
     ),
     Case(
+        "rezoned",
+        "warning",
+        0,
+        lambda site: site.execute("UPDATE platform.slices SET time_zone = 'Asia/Tokyo' WHERE dataset = 'orders'"),
+        end=lambda site: site.execute("UPDATE platform.slices SET time_zone = 'Europe/Berlin'"),
+    ),
+    Case(
+        "differed",
+        "warning",
+        0,
+        lambda site: site.execute(
+            "INSERT INTO platform.comparisons (stratum, dataset, account, window_start, window_end, requests, "
+            "differed, load_id, started_at) VALUES ('settled', 'orders', :key, :first, :after, 1, true, 1, now())",
+            key=KEY,
+            first=MONTH.start,
+            after=MONTH.end,
+        ),
+        end=lambda site: site.execute("UPDATE platform.comparisons SET started_at = now() - interval '8 days'"),
+    ),
+    Case(
+        "contradicted",
+        "error",
+        5,
+        lambda site: site.contradict("Rows: 1."),
+        end=lambda site: site.execute("DELETE FROM platform.derived_partitions"),
+    ),
+    Case(
         "repeated",
         "warning",
         0,
@@ -204,67 +292,63 @@ CASES = [
 ]
 
 
+def test_every_kind_is_planted() -> None:
+    assert {case.kind for case in CASES} == {kind.name for kind in KINDS}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.code}")
 def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: Case) -> None:
-    before = site.status()
+    assert problems(site.database) == ()
     case.plant(site)
 
     code, found = site.status()
     screen = run(["status"], site.variables)
-    read = problems(site.database)
-    assert (before, code, screen.returncode) == ((0, {}), case.code, case.code)
+    planted = problems(site.database)
+    read = planted[0]
+    said = (case.kind, case.severity)
+    assert (code, screen.returncode) == (case.code, case.code)
     assert {kind: each["severity"] for kind, each in found.items()} == {case.kind: case.severity}
-    assert {each.kind for each in read} == {case.kind}
-    synced = Synced([], {"the slice": read[0].message} if case.code else {})
-    error = problem_of(synced, read)
+    assert {(each.kind, each.severity, each.since is not None) for each in planted} == {(*said, True)}
+    synced = Synced([], {"the slice": read.message} if case.code else {})
+    error = problem_of(synced, planted)
     assert (error.exit_code if error else 0) == case.code
-    assert problem_of(synced, read, "never") is None
-    assert bool(to_report(read, NOW)) == (case.severity != "note")
+    assert problem_of(synced, planted, "never") is None
+    assert bool(to_report(planted, NOW)) == (case.severity != "note")
     assert re.search(rf"^{case.kind} ", screen.stdout, re.MULTILINE)
-    for severity, ends in (("warning", case.severity != "note"), ("never", False)):
-        assert bool(run(["status", "--fail-on", severity], site.variables).returncode) == ends
     command = next(line.strip() for line in screen.stdout.splitlines() if line.strip().startswith("seller-platform "))
     if command.startswith("seller-platform query"):
         listed = site.database.execute(text(shlex.split(command)[-1])).mappings().all()
-        assert {(each["kind"], each["severity"]) for each in listed} == {(case.kind, case.severity)}
-
-    said = (case.kind, case.severity)
+        assert {(each["kind"], each["severity"]) for each in listed} == {said}
     is_checked = any(case.kind in rule.kinds for rule in RULES)
     assert site.said() == ({(*said, "false")}, {(*said, "false")}, {_CHECKED[case.severity]} if is_checked else set())
-    if read[0].dataset == "orders" and case.kind != "missing":
+    if read.dataset == "orders" and case.kind != "missing":
         sentences = seller_platform.read("orders", database_url=site.variables["SELLER_PLATFORM_DATABASE_URL"]).attrs
-        assert any(read[0].message in each for each in sentences["problems"])
+        assert any(read.message in each for each in sentences["problems"])
 
-    known = run(["acknowledge", case.kind, "--note", "we know"], site.variables)
+    assert acknowledge(site.database, case.kind, note="we know")
     assert site.said() == ({(*said, "true")}, {(*said, "true")}, {"WARN"} if is_checked else set())
     code, found = site.status()
-    assert (known.returncode, code) == (0, 0), known.stderr
-    assert found[case.kind]["acknowledged_by"]
-    read = problems(site.database)
-    assert (to_report(read, NOW), problem_of(synced, read)) == ((), None)
+    known = problems(site.database)
+    assert (code, {each.acknowledged_by for each in known}) == (0, {found[case.kind]["acknowledged_by"]})
+    assert (to_report(known, NOW), problem_of(synced, known)) == ((), None)
     if case.worsen is not None:
         case.worsen(site)
-        assert site.status()[1][case.kind]["acknowledged_by"] is None
+        worse = problems(site.database)[0]
+        assert (worse.acknowledged_by, worse.since) == (None, read.since)
     case.end(site)
     assert (site.status(), site.said()) == ((0, {}), (set(), set(), set()))
     end_acknowledgements(site.database)
     case.plant(site)
-    assert site.status()[1][case.kind]["acknowledged_by"] is None
+    assert problems(site.database)[0].acknowledged_by is None
 
 
 def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
-    check = '{"rule": "Sums agree.", "sentence": "%s", "next_step": "Enter costs.", "is_warning": false}'
-    found = ", ".join(f'"{number}": {check % f"Rows: {number}."}' for number in range(2))
-    site.execute(
-        "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, "
-        "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, '1', now(), CAST(:found AS jsonb))",
-        **{"key": KEY, "month": MONTH.start, "found": f"{{{found}}}"},
-    )
+    site.contradict("Rows: 1.", "Rows: 2.")
 
-    before, _ = site.status()
+    before = [run(["status", "--fail-on", each], site.variables).returncode for each in ("warning", "error", "never")]
     known = run(["acknowledge", "contradicted"], site.variables)
 
-    assert (before, known.returncode, site.status()[0]) == (5, 0, 0), known.stderr
+    assert (before, known.returncode, site.status()[0]) == ([5, 5, 0], 0, 0), known.stderr
     assert "2 problems are acknowledged" in known.stdout + known.stderr
 
 
