@@ -17,9 +17,9 @@ BUDGETS = {
     "answers": 1_419,
     "ingest": 3_349,
     "client": 4_488,
-    "warehouse": 18_970,
+    "warehouse": 18_993,
     "contract": 1_358,
-    "tests": 57_968,
+    "tests": 58_073,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
