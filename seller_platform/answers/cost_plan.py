@@ -3,13 +3,14 @@
 from datetime import date
 from decimal import Decimal
 
+import msgspec
 from pydantic import Field
 
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
 from seller_platform.csv_files import Line, Problems
 from seller_platform.errors import CostSheetError
-from seller_platform.warehouse.jobs.cost_plans import ChangeKind, CostWrite, changes_of, stored_costs
+from seller_platform.warehouse.jobs.cost_plans import ChangeKind, changes_of, stored_costs
 from seller_platform.warehouse.jobs.cost_sheets import costs_of_lines
 
 
@@ -61,19 +62,10 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
     listed = {each.key: each.account for each in accounts.values()}
     target = costs_of_lines(lines, listed, Problems("the plan", CostSheetError))
     stored, as_of = stored_costs(asker.database, list(currencies))
-    writes = [CostWrite(*product, stored.get(product, ()), wanted) for product, wanted in target.items()]
     rows = [
-        CostChangeRow(
-            account=write.account,
-            product=write.sku,
-            change=change.kind,
-            from_date=change.period.from_date,
-            to_date=change.period.to_date,
-            before=change.before.amounts if change.before else None,
-            after=change.after.amounts if change.after else None,
-        )
-        for write in writes
-        for change in changes_of(write)
+        CostChangeRow(account=account, product=sku, **msgspec.structs.asdict(change))
+        for (account, sku), wanted in target.items()
+        for change in changes_of(stored.get((account, sku), ()), wanted)
     ]
     return ToolAnswer(
         rows=tuple(rows),

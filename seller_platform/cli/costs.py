@@ -5,7 +5,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,9 +24,10 @@ from seller_platform.ingest.cost_plans.files import plan_document, read_plan
 from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import (
+    ChangedPeriod,
     ChangeKind,
     CostPlan,
-    CostWrite,
+    WriteOutcome,
     WriteState,
     changes_of,
     periods_document,
@@ -45,42 +45,21 @@ class ProductOfAccount(Document, frozen=True):
     sku: str
 
 
-class ChangedPeriod(Document, frozen=True):
-    """How a plan changes a period.
-
-    Attributes:
-        before: The cost of one unit by currency; null without such a period.
-        after: Likewise.
-    """
-
-    change: ChangeKind
-    from_date: date
-    to_date: date | None
-    before: dict[str, str] | None
-    after: dict[str, str] | None
-
-
-class PlannedWrite(ProductOfAccount, frozen=True):
+class PlannedWrite(WriteOutcome, frozen=True, kw_only=True):
     """How a plan changes the costs of a product, and the proof of it. Periods are as in the plan's file.
 
     Attributes:
         before: The product's periods before.
         wanted: Its periods afterwards.
-        problem: Why they could not be written.
         read_back: The periods that the upstream has listed since; null until then.
+        problem: Why they could not be written.
         run_id: The run of Dagster that wrote them.
     """
 
-    periods: list[ChangedPeriod]
+    periods: tuple[ChangedPeriod, ...]
     before: list[dict[str, Any]]
     wanted: list[dict[str, Any]]
-    state: WriteState
-    problem: str | None
     read_back: list[dict[str, Any]] | None
-    read_back_at: Moment | None
-    written_at: Moment | None
-    written_by: str | None
-    run_id: str | None
 
 
 class CostPlanDocument(Outcome, frozen=True):
@@ -92,13 +71,13 @@ class CostPlanDocument(Outcome, frozen=True):
         undo_of: The number of the plan that it undoes.
     """
 
-    plan_id: int | None
+    id: int | None = msgspec.field(name="plan_id")
     uid: UUID | None
     made_at: Moment | None
     made_by: str | None
     source: str | None
     undo_of: int | None
-    changes: list[PlannedWrite]
+    writes: list[PlannedWrite] = msgspec.field(name="changes")
 
 
 class PlanningDocument(CostPlanDocument, frozen=True):
@@ -270,13 +249,14 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
 
 
 def _show_changes(stored: CostPlan, output: Output) -> None:
-    changes = [(f"{write.account} {write.sku}", change) for write in stored.writes for change in changes_of(write)]
-    lines = [
-        _ElementChange(product, str(change.period), change.kind, *line)
-        for product, change in changes
-        for line in element_lines(change.before, change.after)
-    ]
-    counted = Counter(change.kind for _, change in changes)
+    counted, lines = Counter[ChangeKind](), list[_ElementChange]()
+    for write in stored.writes:
+        before, after = ({each.dates: each for each in periods} for periods in (write.before, write.wanted))
+        for change in changes_of(write.before, write.wanted):
+            counted[change.change] += 1
+            dates = (change.from_date, change.to_date)
+            head = (f"{write.account} {write.sku}", str(after.get(dates) or before[dates]), change.change)
+            lines += [_ElementChange(*head, *line) for line in element_lines(before.get(dates), after.get(dates))]
     counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
     title = f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}"
     output.table(title, lines, _CHANGES, lambda each: each.product)
@@ -285,40 +265,26 @@ def _show_changes(stored: CostPlan, output: Output) -> None:
 def _show_proofs(stored: CostPlan, output: Output) -> None:
     holding = sum(write.state is WriteState.HOLDS for write in stored.writes)
     title = f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold"
-    output.table(title, map(_planned, stored.writes), _PROOFS, lambda each: each.account)
+    output.table(title, stored.writes, _PROOFS, lambda each: each.account)
 
 
 def _facts(stored: CostPlan | None) -> dict[str, Any]:
     """Return what every document of a plan has."""
-    names = ("uid", "made_at", "made_by", "source", "undo_of")
-    facts = {name: getattr(stored, name, None) for name in names}
-    return {
-        "plan_id": stored and stored.id,
-        **facts,
-        "changes": [_planned(each) for each in stored.writes] if stored else [],
-    }
-
-
-def _planned(write: CostWrite) -> PlannedWrite:
-    periods = [
-        ChangedPeriod(
-            change=change.kind,
-            from_date=change.period.from_date,
-            to_date=change.period.to_date,
-            before=_amounts_document(change.before),
-            after=_amounts_document(change.after),
+    if stored is None:
+        return {**dict.fromkeys(CostPlan.__struct_fields__), "writes": []}
+    writes = [
+        PlannedWrite(
+            **msgspec.structs.asdict(write)
+            | {
+                "before": periods_document(write.before),
+                "wanted": periods_document(write.wanted),
+                "read_back": write.read_back and periods_document(write.read_back),
+            },
+            periods=changes_of(write.before, write.wanted),
         )
-        for change in changes_of(write)
+        for write in stored.writes
     ]
-    documents = {
-        name: None if (of_write := getattr(write, name)) is None else periods_document(of_write)
-        for name in ("before", "wanted", "read_back")
-    }
-    return PlannedWrite(**vars(write) | documents, periods=periods)
-
-
-def _amounts_document(period: CostPeriod | None) -> dict[str, str] | None:
-    return None if period is None else {currency: f"{amount:f}" for currency, amount in period.amounts.items()}
+    return {**msgspec.structs.asdict(stored), "writes": writes}
 
 
 def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import IO, Annotated, Any, NoReturn, Protocol, TypeVar
 
@@ -246,9 +247,10 @@ def printable(text: str) -> str:
 
 def _write_json(*documents: msgspec.Struct) -> None:
     """Write the keys of all documents as one JSON object."""
-    parts = [msgspec.to_builtins(document, builtin_types=(datetime, bytes)) for document in documents]
+    parts = [msgspec.to_builtins(document, builtin_types=(datetime, bytes, Decimal)) for document in documents]
     whole = {name: _as_printed(value) for part in parts for name, value in part.items()}
-    _write(json.dumps(whole, indent=2, ensure_ascii=False), sys.stdout)
+    # Decimals are the only values that JSON does not have.
+    _write(json.dumps(whole, indent=2, ensure_ascii=False, default="{:f}".format), sys.stdout)
 
 
 def _as_printed(value: Any) -> Any:

@@ -8,7 +8,9 @@ continues where it stopped.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
@@ -128,9 +130,9 @@ class _Application:
         Raises:
             RequestError: A product has neither its former costs nor those of an interrupted application.
         """
-        read = self.upstream.read((write.account, write.sku) for write in pending)
+        read = self.upstream.read(write.product for write in pending)
         current = {product: product_read.periods for product, product_read in read.items()}
-        changed = [str(write) for write in pending if not _is_current(write, current[write.account, write.sku])]
+        changed = [str(write) for write in pending if not _is_current(write, current[write.product])]
         if changed:
             raise RequestError(
                 f"cost plan {self.plan.id}: the upstream's costs have changed since it was made, of SKU "
@@ -141,17 +143,26 @@ class _Application:
         failures: dict[Product, SellerPlatformError] = {}
         written = []
         for write in pending:
-            product = (write.account, write.sku)
-            if periods_agree(current[product], write.wanted):
-                self._note(self._holding(write, current[product]))
+            periods = current[write.product]
+            if periods_agree(periods, write.wanted):
+                self._note(self._holding(write, periods))
                 continue
-            begun = self._begun(write)
+            begun = replace(
+                write,
+                state=WriteState.BEGUN,
+                problem=None,
+                read_back=None,
+                read_back_at=None,
+                written_at=self.patience.now(),
+                written_by=self.applied_by,
+                run_id=self.run_id,
+            )
             self._note(begun)
             try:
-                self._write(begun, current[product])
+                self._write(begun, periods)
                 written.append(begun)
             except SellerPlatformError as error:
-                failures[product] = error
+                failures[write.product] = error
                 if isinstance(error, RetryableError | ReauthorizationRequiredError):
                     return failures
         waiting: Sequence[CostWrite] = written
@@ -202,8 +213,9 @@ class _Application:
         """
         if untouched:
             problem = f"{error} (nothing was changed)"
-            planned = replace(write, state=WriteState.PLANNED, problem=problem)
-            return replace(planned, written_at=None, written_by=None, run_id=None)
+            return replace(
+                write, state=WriteState.PLANNED, problem=problem, written_at=None, written_by=None, run_id=None
+            )
         read, because = write, "the upstream still lists other costs"
         try:
             had = {period.dates for period in write.before}
@@ -247,7 +259,7 @@ class _Application:
         The last round stores all writes.
         """
         try:
-            read = self.upstream.read((write.account, write.sku) for write in waiting)
+            read = self.upstream.read(write.product for write in waiting)
         except RetryableError as error:
             _LOG.info("%s", error)
             problem = f"it was written, but could not be read back: {error}"
@@ -256,7 +268,7 @@ class _Application:
             return list(waiting)
         missing = []
         for write in waiting:
-            current = read[write.account, write.sku].periods
+            current = read[write.product].periods
             if periods_agree(current, write.wanted):
                 self._note(self._holding(write, current))
             elif last_look:
@@ -265,18 +277,6 @@ class _Application:
             else:
                 missing.append(write)
         return missing
-
-    def _begun(self, write: CostWrite) -> CostWrite:
-        return replace(
-            write,
-            state=WriteState.BEGUN,
-            problem=None,
-            read_back=None,
-            read_back_at=None,
-            written_at=self.patience.now(),
-            written_by=self.applied_by,
-            run_id=self.run_id,
-        )
 
     def _holding(self, write: CostWrite, current: Periods) -> CostWrite:
         return replace(self._read(write, current), state=WriteState.HOLDS, problem=None)

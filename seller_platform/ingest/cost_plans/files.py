@@ -1,30 +1,41 @@
 """Cost plans as JSON files: writes the document of a plan, and reads it."""
 
-import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import UUID
+
+import msgspec
 
 from seller_platform.errors import invalid_cost_plan
 from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,
-    CostWrite,
+    PlannedCosts,
     periods_document,
-    periods_of_document,
     plan_of,
     plan_with_uid,
     save_plan,
 )
 from seller_platform.warehouse.postgres.database import Database
 
-_FORMAT = "seller-platform cost plan, version 1"
+_Format = Literal["seller-platform cost plan, version 1"]
+
+
+class _PlanFile(msgspec.Struct):
+    """What is read of a plan's file: its number and what it undoes are those of another warehouse."""
+
+    format: _Format
+    uid: UUID
+    made_at: datetime
+    made_by: str
+    source: str
+    writes: tuple[PlannedCosts, ...]
 
 
 def plan_document(plan: CostPlan) -> dict[str, Any]:
     """Return a plan as the JSON document that its file holds."""
     return {
-        "format": _FORMAT,
+        "format": get_args(_Format)[0],
         "uid": str(plan.uid),
         "id": plan.id,
         "made_at": plan.made_at.isoformat(),
@@ -55,30 +66,18 @@ def read_plan(database: Database, named: str) -> CostPlan:
     if named.isascii() and named.isdigit() and len(named) < 19:
         return plan_of(database, int(named))
     try:
-        document = json.loads(Path(named).read_text(encoding="utf-8"))
+        file = msgspec.json.decode(Path(named).read_bytes(), type=_PlanFile)
     except OSError as error:
         raise invalid_cost_plan(named, f"it is neither an id nor a file: {error.strerror or error}") from error
-    except ValueError as error:
-        raise invalid_cost_plan(named, "the file is not JSON") from error
-    try:
-        if document["format"] != _FORMAT:
-            raise ValueError
-        uid, made_at = UUID(document["uid"]), datetime.fromisoformat(document["made_at"])
-        writes = [
-            CostWrite(
-                str(write["account"]),
-                str(write["sku"]),
-                periods_of_document(write["before"]),
-                periods_of_document(write["wanted"]),
-            )
-            for write in document["writes"]
-        ]
-        made_by, source = str(document["made_by"]), str(document["source"])
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+    except msgspec.ValidationError as error:
         raise invalid_cost_plan(named, "the file is not one that `--out` wrote") from error
-    stored = plan_with_uid(database, uid)
+    except msgspec.DecodeError as error:
+        raise invalid_cost_plan(named, "the file is not JSON") from error
+    stored = plan_with_uid(database, file.uid)
     if stored is None:
-        return save_plan(database, writes, uid=uid, made_at=made_at, made_by=made_by, source=source)
-    if plan_document(stored)["writes"] != document["writes"]:
+        return save_plan(
+            database, file.writes, uid=file.uid, made_at=file.made_at, made_by=file.made_by, source=file.source
+        )
+    if [PlannedCosts(*each.product, each.before, each.wanted) for each in stored.writes] != [*file.writes]:
         raise invalid_cost_plan(named, f"the file differs from plan {stored.id}, which it was written from")
     return stored

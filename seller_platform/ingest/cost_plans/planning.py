@@ -18,7 +18,7 @@ from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import RequestError, first_few, invalid_cost_plan
 from seller_platform.warehouse.connections.accounts import account_of
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, PlannedCosts, save_plan
 from seller_platform.warehouse.jobs.cost_sheets import Product, ProductCosts
 from seller_platform.warehouse.postgres.database import Database
 
@@ -58,13 +58,12 @@ def make_plan(
     writes, unchanged, open_periods = [], [], []
     for (account, sku), periods in costs.items():
         before = current[account, sku].periods
-        write = CostWrite(account, sku, before, periods)
         if periods_agree(before, periods):
             unchanged.append((account, sku))
         elif any(period.to_date is None for period in before):
-            open_periods.append(str(write))
+            open_periods.append(f"{sku!r} of {account}")
         else:
-            writes.append(write)
+            writes.append(PlannedCosts(account, sku, before, periods))
     if open_periods:
         raise RequestError(
             f"the upstream has a cost period without a last day for SKU {first_few(open_periods)}, which could not be "
@@ -88,7 +87,7 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
     written = [write for write in plan.writes if write.written_at is not None]
     if not written:
         raise invalid_cost_plan(str(plan.id), "nothing of it was written, so there is nothing to undo")
-    costs = {(write.account, write.sku): write.before for write in written}
+    costs = {write.product: write.before for write in written}
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
 
 
@@ -113,8 +112,7 @@ class CostUpstream:
 
     def read_one(self, write: CostWrite) -> Periods:
         """Return the present costs of a product."""
-        product = (write.account, write.sku)
-        return self.read([product])[product].periods
+        return self.read([write.product])[write.product].periods
 
     def store(self, write: CostWrite, periods: Periods) -> None:
         """Store a product's periods upstream."""

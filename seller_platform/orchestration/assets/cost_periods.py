@@ -66,15 +66,13 @@ def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
 
 def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:
     """Return the result of a plan as metadata, with a line for each SKU."""
-    known = {key: names.get(key) for key in {each.account for each in plan.writes[:_ROWS_SHOWN]}}
-    titles = {key: name_of(account) for key, account in known.items() if account is not None}
     lines = [
         dg.TableRecord({
             "account": each.account,
-            "title": titles.get(each.account, ""),
+            "title": name_of(account) if (account := names.get(each.account)) else "",
             "sku": each.sku,
             "state": each.state.value,
-            "periods": ", ".join(f"{change.kind.value} {change.period}" for change in changes_of(each)),
+            "periods": ", ".join(map(str, changes_of(each.before, each.wanted))),
             "problem": each.problem or "",
         })
         for each in plan.writes[:_ROWS_SHOWN]

@@ -4,27 +4,24 @@ A stored plan never changes. The outcome of each write is stored by itself, so t
 leaves behind how far it came.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Result, func, insert, literal_column, select, table, text, update
+from sqlalchemy import func, insert, select, text, update
 
-from seller_platform.contract.cost_periods import CostPeriod, Periods
+from seller_platform.contract.cost_periods import Periods
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import COST_PLANS, COST_WRITES
 
-_TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
-
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 _STORED = text("""
     SELECT slice.account, sku, min(read_at) AS read_at,
@@ -53,26 +50,6 @@ class WriteState(Enum):
     LOST = "lost"
 
 
-@dataclass(frozen=True)
-class CostWrite:
-    """The replacement of all cost periods of one product, as `platform.cost_writes` keeps it."""
-
-    account: str
-    sku: str
-    before: Periods
-    wanted: Periods
-    state: WriteState = WriteState.PLANNED
-    problem: str | None = None
-    read_back: Periods | None = None
-    read_back_at: datetime | None = None
-    written_at: datetime | None = None
-    written_by: str | None = None
-    run_id: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.sku!r} of {self.account}"
-
-
 class ChangeKind(Enum):
     """How a plan changes a period."""
 
@@ -81,36 +58,76 @@ class ChangeKind(Enum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True)
-class Change:
-    """How a plan changes one period of a product; None stands for no period."""
+class ChangedPeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """How a plan changes a period of a product.
 
-    kind: ChangeKind
-    before: CostPeriod | None
-    after: CostPeriod | None
+    Attributes:
+        before: The cost of one unit by currency; null without such a period.
+        after: Likewise.
+    """
 
-    @property
-    def period(self) -> CostPeriod:
-        period = self.after or self.before
-        assert period is not None
-        return period
+    change: ChangeKind
+    from_date: date
+    to_date: date | None
+    before: dict[str, Decimal] | None
+    after: dict[str, Decimal] | None
+
+    def __str__(self) -> str:
+        return f"{self.change.value} {self.from_date}..{self.to_date or ''}"
 
 
-def changes_of(write: CostWrite) -> tuple[Change, ...]:
-    """Return how a write changes each period, in the order of their days."""
-    before, after = ({period.dates: period for period in periods} for periods in (write.before, write.wanted))
+def changes_of(before: Periods, after: Periods) -> tuple[ChangedPeriod, ...]:
+    """Return how each period changes, in the order of their days."""
+    old, new = ({period.dates: period for period in periods} for periods in (before, after))
     changes = []
-    for dates in sorted({*before, *after}, key=lambda dates: (dates[0], dates[1] or date.max)):
-        old, new = before.get(dates), after.get(dates)
-        if old is None or new is None:
-            changes.append(Change(ChangeKind.ADDED if old is None else ChangeKind.REMOVED, old, new))
-        elif not old.agrees_with(new):
-            changes.append(Change(ChangeKind.CHANGED, old, new))
+    for dates in sorted({*old, *new}, key=lambda dates: (dates[0], dates[1] or date.max)):
+        was, becomes = old.get(dates), new.get(dates)
+        if was is not None and becomes is not None and was.agrees_with(becomes):
+            continue
+        change = ChangeKind.ADDED if was is None else ChangeKind.REMOVED if becomes is None else ChangeKind.CHANGED
+        amounts = {"before": was.amounts if was else None, "after": becomes.amounts if becomes else None}
+        changes.append(ChangedPeriod(change=change, from_date=dates[0], to_date=dates[1], **amounts))
     return tuple(changes)
 
 
-@dataclass(frozen=True)
-class CostPlan:
+class PlannedCosts(msgspec.Struct, frozen=True):
+    """The cost periods of one product when a plan is made, and those that it is to have."""
+
+    account: str
+    sku: str
+    before: Periods
+    wanted: Periods
+
+
+class WriteOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the write of a product's costs is."""
+
+    account: str
+    sku: str
+    state: WriteState
+    problem: str | None
+    read_back_at: _Moment | None
+    written_at: _Moment | None
+    written_by: str | None
+    run_id: str | None
+
+    def __str__(self) -> str:
+        return f"{self.sku!r} of {self.account}"
+
+    @property
+    def product(self) -> tuple[str, str]:
+        return (self.account, self.sku)
+
+
+class CostWrite(WriteOutcome, frozen=True, kw_only=True):
+    """The replacement of all cost periods of one product, as `platform.cost_writes` keeps it."""
+
+    before: Periods
+    wanted: Periods
+    read_back: Periods | None
+
+
+class CostPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, as `platform.cost_plans` keeps it, with its writes by account and SKU."""
 
     id: int
@@ -124,7 +141,7 @@ class CostPlan:
 
 def save_plan(
     database: Database,
-    writes: Sequence[CostWrite],
+    costs: Sequence[PlannedCosts],
     *,
     uid: UUID,
     made_at: datetime,
@@ -139,13 +156,13 @@ def save_plan(
         rows = [
             {
                 "plan": number,
-                "account": write.account,
-                "sku": write.sku,
-                "before": periods_document(write.before),
-                "wanted": periods_document(write.wanted),
-                **_outcome(write),
+                "account": each.account,
+                "sku": each.sku,
+                "before": periods_document(each.before),
+                "wanted": periods_document(each.wanted),
+                "state": WriteState.PLANNED.value,
             }
-            for write in writes
+            for each in costs
         ]
         connection.execute(insert(COST_WRITES), rows)
     return plan_of(database, number)
@@ -179,11 +196,16 @@ def plan_with_uid(database: Database, uid: UUID) -> CostPlan | None:
 
 def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite]) -> None:
     """Store the outcomes of some of a plan's writes."""
-    columns = COST_WRITES.c
+    columns, stored_as_is = COST_WRITES.c, ("problem", "read_back_at", "written_at", "written_by", "run_id")
     with database.begin() as connection:
         for write in writes:
             key = (columns.plan == plan.id, columns.account == write.account, columns.sku == write.sku)
-            connection.execute(update(COST_WRITES).where(*key).values(_outcome(write)))
+            outcome = {
+                "state": write.state.value,
+                "read_back": write.read_back and periods_document(write.read_back),
+                **{name: getattr(write, name) for name in stored_as_is},
+            }
+            connection.execute(update(COST_WRITES).where(*key).values(outcome))
 
 
 def stored_costs(database: Database, accounts: Sequence[str]) -> tuple[dict[tuple[str, str], Periods], datetime | None]:
@@ -215,31 +237,6 @@ def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
         yield
 
 
-def looks_like_a_table(name: str) -> bool:
-    """Whether a text has the form `schema.table`."""
-    return _TABLE_NAME.fullmatch(name) is not None
-
-
-def read_table(database: Database, name: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return the columns and the rows of a table or view, named with its schema.
-
-    Raises:
-        RequestError: There is none of that name.
-    """
-    parts = _TABLE_NAME.fullmatch(name)
-    with database.begin() as connection:
-        exists = parts and connection.execute(text("SELECT to_regclass(:name)"), {"name": name}).scalar_one()
-        if not parts or not exists:
-            raise RequestError(
-                f"there is neither a file nor a table or view {name!r}",
-                code="UnknownTableError",
-                step="Name a CSV file, or a table of the warehouse as `schema.table`.",
-            )
-        source = table(parts[2].lower(), schema=parts[1].lower())
-        result: Result[Any] = connection.execute(select(literal_column("*")).select_from(source))
-        return tuple(result.keys()), [tuple(row) for row in result]
-
-
 def periods_document(periods: Periods) -> list[dict[str, Any]]:
     """Return periods as JSON. Amounts are text, which no reader turns into floats."""
     documents: list[dict[str, Any]] = msgspec.to_builtins(list(periods), builtin_types=(Decimal,))
@@ -253,24 +250,3 @@ def periods_document(periods: Periods) -> list[dict[str, Any]]:
             for element in period["cost_elements"]
         ]
     return documents
-
-
-def periods_of_document(document: object) -> Periods:
-    """Return the periods that `periods_document` wrote.
-
-    Raises:
-        ValueError: The document has another form.
-    """
-    return msgspec.convert(document, Periods)
-
-
-def _outcome(write: CostWrite) -> dict[str, object]:
-    return {
-        "state": write.state.value,
-        "problem": write.problem,
-        "read_back": None if write.read_back is None else periods_document(write.read_back),
-        "read_back_at": write.read_back_at,
-        "written_at": write.written_at,
-        "written_by": write.written_by,
-        "run_id": write.run_id,
-    }

@@ -4,11 +4,15 @@ A sheet has one line for each cost element. The lines of a SKU together are all 
 stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Result, literal_column, select, table, text
 
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
@@ -37,13 +41,13 @@ from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
 from seller_platform.errors import CostSheetError, RequestError
 from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.jobs.cost_plans import looks_like_a_table, read_table
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNT, REMOVE = "account", "remove"
 REQUIRED = (ACCOUNT, SKU, FROM_DATE, TO_DATE, COST_ELEMENT, CURRENCY)
 COLUMNS = (*REQUIRED, AMOUNT, TOTAL_AMOUNT, UNITS, CONVERSION_RATE, PROVIDER, NOTES, REMOVE)
 
+_TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
 _YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"", "no", "false", "0"})
 
 Product = tuple[str, str]
@@ -63,14 +67,9 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, Account])
         CostSheetError: It cannot be read, or has values that cannot be written.
     """
     path, problems = Path(source), Problems(source, CostSheetError)
-    if looks_like_a_table(source) and not path.exists():
-        columns, rows = read_table(database, source)
-        if wrong := _column_problems(columns):
-            raise CostSheetError(source, wrong)
-        lines = [Line(f"row {number}", _cells(source, number, columns, row)) for number, row in enumerate(rows, 1)]
-    else:
-        lines = list(csv_lines(path, _column_problems, problems))
-    return costs_of_lines(lines, accounts, problems)
+    name = None if path.exists() else _TABLE_NAME.fullmatch(source)
+    lines = csv_lines(path, _column_problems, problems) if name is None else _rows(database, *name.groups())
+    return costs_of_lines(list(lines), accounts, problems)
 
 
 def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], problems: Problems) -> ProductCosts:
@@ -106,6 +105,25 @@ def _column_problems(columns: Sequence[str]) -> list[str]:
     if is_separated and AMOUNT not in columns and TOTAL_AMOUNT not in columns:
         problems.append(f"column {AMOUNT} is missing, or {TOTAL_AMOUNT} in its place")
     return problems
+
+
+def _rows(database: Database, schema: str, name: str) -> Iterator[Line]:
+    """Yield the rows of a table or view as lines."""
+    source = f"{schema}.{name}"
+    with database.begin() as connection:
+        if not connection.execute(text("SELECT to_regclass(:name)"), {"name": source}).scalar_one():
+            raise RequestError(
+                f"there is neither a file nor a table or view {source!r}",
+                code="UnknownTableError",
+                step="Name a CSV file, or a table of the warehouse as `schema.table`.",
+            )
+        relation = table(name.lower(), schema=schema.lower())
+        rows: Result[Any] = connection.execute(select(literal_column("*")).select_from(relation))
+        columns = tuple(rows.keys())
+        if wrong := _column_problems(columns):
+            raise CostSheetError(source, wrong)
+        for number, row in enumerate(rows, 1):
+            yield Line(f"row {number}", _cells(source, number, columns, row))
 
 
 def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[object]) -> Mapping[str, str]:
