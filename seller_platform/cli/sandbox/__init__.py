@@ -2,7 +2,7 @@
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C
-- `preload`: the last month, loaded before the UI of `dev` opens
+- `loading`: loads lists by runs of Dagster in the process of `demo` or `dev`
 - `refreshes`: with `dev --live`, loads each day of the sandbox
 - `local_stack`: the sandbox service and the environment that points at it
 - `serving`: the service over the sandbox

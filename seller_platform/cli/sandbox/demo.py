@@ -1,11 +1,9 @@
 """`seller-platform demo`: connects to the sandbox, loads every list and all costs, and checks the rows."""
 
-import gc
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from html import unescape
 from urllib.parse import urljoin
@@ -21,16 +19,13 @@ from seller_platform.cli.sync import SyncDocument, Synced, current_problems, pro
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
-from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
-from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform.ingest.loads.planner import Planner
 from seller_platform.network import http_client
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles
 from seller_platform.warehouse.connections.accounts import accounts as listed
-from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
+from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
@@ -97,49 +92,16 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
 
 def _load(installation: Installation, since: date, output: Output) -> Synced:
     """Load all months by runs of Dagster, in this process, and return the result."""
-    database, settings = installation.database, installation.settings
-    with output.progress("Starting Dagster", None), _without_collections():
-        # Importing Dagster takes a second; the definitions read the environment, which was just set.
-        from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_loads
-        from seller_platform.orchestration.definitions import defs
-        from seller_platform.orchestration.instance.command_runs import end_dead_runs
-        from seller_platform.orchestration.instance.home import open_instance
-        from seller_platform.orchestration.partitions import account_partitions
-
-        job = defs.resolve_implicit_global_asset_job_def()
-
-    with open_instance(settings.home) as instance:
-        end_dead_runs(instance)
-        with output.progress("Discovering the accounts", None):
-            ends = [execute(PlannedRun((LISTED,)), job, instance)]
-        planner = Planner(database, listed(database), since, datetime.now(UTC), settings.lookback == "adaptive")
-        slices = planner.requested(REFRESHED, months_of_history(None, None, since))
-        done = 0
-        with output.progress(f"Loading {count_of(len(planner.accounts), 'account')}", len(slices)) as show:
-            for run in plan_loads(slices, listed=account_partitions(instance)):
-                ends.append(execute(run, job, instance))
-                done += run.slices
-                show(done)
+    database = installation.database
+    with output.progress("Starting Dagster", None):
+        from seller_platform.cli.sandbox.loading import load_history  # the environment was just set
+    ends = load_history(installation, output, since)
     return Synced(
         [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)],
         {name: problem for end in ends for name, problem in end.failures.items()},
         frozenset(message for end in ends for message in end.not_offered),
         account_titles(database),
     )
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Collect no garbage within the block, and never what it leaves.
-
-    A tenth of the time of importing Dagster is collections, and modules are no garbage.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _show_next_steps(settings: Settings, output: Output, earlier: Window) -> None:

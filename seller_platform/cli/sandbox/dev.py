@@ -17,7 +17,6 @@ from seller_platform.cli.processes import PORT, Program, await_answer, free_port
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
@@ -116,8 +115,11 @@ def dev(
             dagster.callback(ask_all_to_end)
             if loads_last_month:
                 output.say("Loading the last month; it takes about half a minute.")
-                for problem in load_last_month(installation, output):
-                    output.say(f"not loaded: {problem}")
+                from seller_platform.cli.sandbox.loading import load_last_month  # the environment was just set
+
+                failures = [item for end in load_last_month(installation, output) for item in end.failures.items()]
+                for name, problem in failures:
+                    output.say(f"not loaded: {name}: {problem}")
             if since is not None:
                 programs.insert(2, start("live"))
             # Last, so that it does not request the marts that are being built.

@@ -30,7 +30,12 @@ months_option = click.option(
 _OPTIONS = (
     accounts_option,
     months_option,
-    click.option("--orders-per-month", type=click.IntRange(1), help="Orders of the largest account in a month."),
+    click.option(
+        "--orders-per-month",
+        default=ORDERS_PER_MONTH,
+        type=click.IntRange(1),
+        help="Orders of the largest account in a month.",
+    ),
     click.option("--seed", default=SEED, show_default=True, help="The same seed generates the same sellers."),
     click.option(
         "--database-url",
@@ -60,7 +65,7 @@ class FillDocument(Document, frozen=True):
 @fill_options
 @json_option(FillDocument)
 def load(
-    *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, output: Output
+    *, accounts: int, months: int, orders_per_month: int, seed: int, database_url: str | None, output: Output
 ) -> None:
     """Replace the generated sellers in the service's database."""
     with open_sandbox(database_url) as database:
@@ -98,7 +103,7 @@ def generate(
     *,
     accounts: int = ACCOUNTS,
     months: int = MONTHS,
-    orders_per_month: int | None = None,
+    orders_per_month: int = ORDERS_PER_MONTH,
     seed: int = SEED,
     today: date | None = None,
 ) -> SandboxReport:
@@ -112,7 +117,7 @@ def generate(
             database,
             accounts=accounts,
             months=months,
-            orders_per_month=orders_per_month or ORDERS_PER_MONTH,
+            orders_per_month=orders_per_month,
             seed=seed,
             today=today or utc_now(),
             progress=show,

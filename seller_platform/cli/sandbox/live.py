@@ -10,7 +10,6 @@ from seller_platform.cli.sandbox.fill import fill_options, generate, open_sandbo
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.sandbox.load import ORDERS_PER_MONTH
 
 DAYS_AGO = 60
 """How many days ago a live sandbox begins."""
@@ -53,7 +52,7 @@ def live(
     continues: bool,
     accounts: int,
     months: int,
-    orders_per_month: int | None,
+    orders_per_month: int,
     seed: int,
     database_url: str | None,
 ) -> None:
@@ -78,7 +77,7 @@ def live(
         first,
         accounts=accounts,
         months=months,
-        orders_per_month=orders_per_month or ORDERS_PER_MONTH,
+        orders_per_month=orders_per_month,
         seed=seed,
         outages=Outages(outages / 100, seed) if outages else None,
         turnover_days=turnover_days,

@@ -61,7 +61,6 @@ class LocalStack:
     base_url: str
     sandbox_url: str
     credentials: Credentials
-    rows: dict[str, int]
     period: Window
     environment: dict[str, str]
     server: EmbeddedServer
@@ -121,9 +120,7 @@ def open_local_stack(
         }
         keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
         await_service(base_url, service)
-        yield LocalStack(
-            folder, base_url, sandbox_url, credentials, report.rows, report.period, environment, server, service
-        )
+        yield LocalStack(folder, base_url, sandbox_url, credentials, report.period, environment, server, service)
 
 
 def _credentials(path: Path, database: Database) -> Credentials:
