@@ -13,6 +13,7 @@ from seller_platform.cli.output import Outcome, Output, json_option, with_title
 from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
@@ -24,6 +25,7 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, comparison_of
 from seller_platform.ingest.loads.loading import SliceResult
 from seller_platform.ingest.loads.planner import DueSlice
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import account_titles, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
@@ -114,7 +116,7 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     with open_stored_apis(installation) as api:
         comparer = SliceComparer(database, api, planner.now, adaptive=planner.adaptive, repairs=repairs)
         if selection.accounts is None and selection.datasets is None:
-            comparisons += map(comparer.compare_accounts, connected)
+            comparisons += comparer.compare_each([SliceRequest(ACCOUNTS, each.name, None) for each in connected])
         with output.progress(f"Comparing {count_of(len(chosen), 'account')}", len(requests)) as show:
             for done, comparison in enumerate(comparer.compare_each(requests, changing), start=1):
                 comparisons.append(comparison)

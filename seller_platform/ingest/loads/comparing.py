@@ -11,11 +11,11 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import NotOfferedError, ReadingHeldError, SellerPlatformError
+from seller_platform.errors import NotOfferedError, ReadingHeldError
 from seller_platform.ingest.loads.accounts import discover, read_accounts
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest, read_slice
-from seller_platform.warehouse.connections.accounts import KnownConnection, account_of
+from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.changes import Row, compared
 from seller_platform.warehouse.loads.difference import RowsApart
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
@@ -84,17 +84,30 @@ class SliceComparer(SliceLoader):
     def load(self, request: SliceRequest) -> Receipt | None:
         """Compare a slice, and load it if it differs and is to be repaired.
 
+        The list of a connection's accounts is a slice, too; the name of the connection stands for the account.
+
         Raises:
-            SellerPlatformError: As `load_slice` does.
+            SellerPlatformError: As `load_slice` and `discover` do.
         """
-        account = account_of(self.database, request.account)
-        api = self.api(account.connection).listening(lambda wait: self.on_wait(request, str(wait)))
-        window = request.month or Window.day(self.now.astimezone(account.zone).date())
-        with open_load(self.database, Slice.of(account, request.dataset, window), by_value=True) as load:
-            read_slice(api, self.database, account, load)
+        account = None if request.dataset == ACCOUNTS else account_of(self.database, request.account)
+        name = request.account if account is None else account.connection
+        api = self.api(name).listening(lambda wait: self.on_wait(request, str(wait)))
+        if account is None:
+            slice_ = Slice(ACCOUNTS, name, Window.day(utc_now().date()))
+        else:
+            window = request.month or Window.day(self.now.astimezone(account.zone).date())
+            slice_ = Slice.of(account, request.dataset, window)
+        with open_load(self.database, slice_, by_value=True) as load:
+            if account is None:
+                read_accounts(api, self.database, load)
+            else:
+                read_slice(api, self.database, account, load)
             _, apart = self.compared[request] = load.spool.count, load.compare()
         if not (self.repairs and (apart.listed or apart.stored)):
             return None
+        if account is None:
+            (connection,) = (each for each in connections(self.database) if each.name == name)
+            return discover(api, self.database, connection, run_id=None, repairs=True)[1]
         # The comparison was the first reading.
         return super().load(replace(request, by_value=True, repairs=True, is_second=True))
 
@@ -108,22 +121,8 @@ class SliceComparer(SliceLoader):
         """
         for result in load_each(requests, self, records=False):
             rows = self.compared.pop(result.request, None)
-            yield comparison_of(result, rows, may_have_changed=result.request in changing)
-
-    def compare_accounts(self, connection: KnownConnection) -> Comparison:
-        """Compare the stored list of a connection's accounts, and load it if it differs and is to be repaired."""
-        result, rows, today = SliceResult(SliceRequest(ACCOUNTS, connection.name, None)), None, utc_now().date()
-        try:
-            api = self.api(connection.name)
-            with open_load(self.database, Slice(ACCOUNTS, connection.name, Window.day(today)), by_value=True) as load:
-                read_accounts(api, self.database, load)
-                rows = load.spool.count, load.compare()
-            if self.repairs and (rows[1].listed or rows[1].stored):
-                _, receipt = discover(api, self.database, connection, run_id=None, repairs=True)
-                result = replace(result, receipt=receipt)
-        except SellerPlatformError as error:
-            result = replace(result, error=error)
-        return comparison_of(result, rows)
+            request = replace(result.request, lookback_days=None)
+            yield comparison_of(result, rows, may_have_changed=request in changing)
 
 
 def comparison_of(
