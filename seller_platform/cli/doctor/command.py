@@ -53,7 +53,7 @@ def doctor(*, output: Output) -> None:
     Nothing is changed: no schema, no grant, no key. The embedded PostgreSQL is started if it exists.
     Exit code 5 if a prerequisite is not met; warnings do not count.
     """
-    report_findings(examined("settings", _examine), output, command="seller-platform doctor")
+    report_findings(examined("settings", _examine), output)
 
 
 def _examine() -> Iterator[Finding]:

@@ -69,7 +69,7 @@ def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator
         yield failed(subject, error)
 
 
-def report_findings(findings: Iterable[Finding], output: Output, *, command: str) -> None:
+def report_findings(findings: Iterable[Finding], output: Output) -> None:
     """Print findings as they come; end with exit code 5 if a prerequisite is not met."""
     seen = []
     with output.progress("Checking"):
@@ -84,7 +84,7 @@ def report_findings(findings: Iterable[Finding], output: Output, *, command: str
     if wrong:
         error = CheckFailedError(
             f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met: {', '.join(dict.fromkeys(wrong))}. "
-            f"Take the next step of each, then run `{command}` again"
+            f"Take the next step of each, then run `seller-platform doctor` again"
         )
         end_with(error, as_json=output.as_json, document=document)
     warned = [finding.subject for finding in seen if finding.level is FindingLevel.WARN]

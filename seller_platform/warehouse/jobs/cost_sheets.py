@@ -173,9 +173,7 @@ def _periods(lines: Sequence[Line], account_currency: str | None, problems: Prob
                 f"{removals[0].position}: the SKU is to have no costs, but it has some in {', '.join(kept[:3])}"
             )
         return ()
-    line_of: dict[tuple[object, ...], str] = {}
-    elements: dict[tuple[date, date], list[CostElement]] = {}
-    position_of: dict[tuple[date, date], str] = {}
+    lines_of: dict[tuple[date, date], dict[tuple[object, ...], tuple[str, CostElement]]] = {}
     for line in lines:
         first, last, element = (
             day_in(line, FROM_DATE, problems),
@@ -187,35 +185,25 @@ def _periods(lines: Sequence[Line], account_currency: str | None, problems: Prob
         if first > last:
             problems.add_cell(line, FROM_DATE, f"{first} lies after to_date {last}")
             continue
-        key = (
-            first,
-            last,
-            element.cost_element,
-            line[CURRENCY].strip(),
-            element.currency,
-            element.provider,
-            element.notes,
+        key = (element.cost_element, line[CURRENCY].strip(), element.currency, element.provider, element.notes)
+        same, _ = lines_of.setdefault((first, last), {}).setdefault(key, (line.position, element))
+        if same != line.position:
+            problems.add(f"{line.position}: the same element of the same period stands in {same}; keep one")
+    periods = in_order(
+        tuple(
+            CostPeriod(*dates, tuple(element for _, element in of_period.values()))
+            for dates, of_period in lines_of.items()
         )
-        if key in line_of:
-            problems.add(f"{line.position}: the same element of the same period stands in {line_of[key]}; keep one")
-            continue
-        line_of[key] = line.position
-        position_of.setdefault((first, last), line.position)
-        elements.setdefault((first, last), []).append(element)
-    periods = in_order(tuple(CostPeriod(*dates, tuple(of_period)) for dates, of_period in elements.items()))
-    _add_overlaps(periods, position_of, problems)
+    )
+    for number, period in enumerate(periods):
+        overlapped = next((each for each in periods[:number] if period.overlaps(each)), None)
+        if overlapped is not None:
+            position, other = (
+                next(iter(lines_of[each.from_date, each.to_date or date.max].values()))[0]
+                for each in (period, overlapped)
+            )
+            problems.add(f"{position}: the period {period} overlaps {overlapped} of {other}; let one end before")
     return periods
-
-
-def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str], problems: Problems) -> None:
-    for number, period in enumerate(periods[1:], start=1):
-        for earlier in periods[:number]:
-            if period.overlaps(earlier):
-                positions = [position_of[each.from_date, each.to_date or date.max] for each in (earlier, period)]
-                problems.add(
-                    f"{positions[1]}: the period {period} overlaps {earlier} of {positions[0]}; let one end before"
-                )
-                break
 
 
 def _is_removal(line: Line, problems: Problems) -> bool:
