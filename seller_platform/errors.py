@@ -142,7 +142,8 @@ def unknown_schema(version: str, *, first: str) -> "WarehouseError":
     """
     if version < first:
         return WarehouseError(
-            f"the database is at schema version {version}, which is older than this version upgrades",
+            f"the database is at schema version {version}, which is older than this version upgrades: its tables and "
+            "the keys of its accounts are others",
             code="SchemaVersionError",
             step="It stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL to a new database; "
             "run `seller-platform connect`, and load again with `seller-platform sync --full`.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from seller_platform.warehouse.migrations.upgrade import upgrade
 from seller_platform.warehouse.postgres.database import Database
 
-NEXT = "1001"
+NEXT = "1002"
 
 
 def upgrade_to_next(database: Database) -> None:

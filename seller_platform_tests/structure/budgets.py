@@ -9,7 +9,7 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_190,
+    "root": 3_191,
     "cli": 8_652,
     "orchestration": 6_903,
     "service": 11_531,

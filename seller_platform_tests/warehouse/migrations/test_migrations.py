@@ -69,7 +69,7 @@ def test_the_history_gives_a_new_database_the_declared_tables(
     ("version", "age", "step"),
     [
         ("9999", "newer than this version can use", "Install the version"),
-        ("0101", "older than this version upgrades", "SELLER_PLATFORM_HOME"),
+        ("1000", "older than this version upgrades: its tables and the keys", "SELLER_PLATFORM_HOME"),
     ],
 )
 def test_a_database_of_another_version_is_not_changed(database: Database, version: str, age: str, step: str) -> None:

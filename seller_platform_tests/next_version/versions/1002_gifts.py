@@ -5,8 +5,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Text
 
 from seller_platform.warehouse.migrations.operations import create_index, fill_column
 
-revision = "1001"
-down_revision = "1000"
+revision = "1002"
+down_revision = "1001"
 
 
 def upgrade() -> None:
