@@ -1,8 +1,6 @@
 """Tests that bad inputs end with a sentence and the right exit code, and change nothing."""
 
-import io
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +9,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from seller_platform.cli import _COMMANDS
-from seller_platform.cli.terminal.root import command_group, run
-from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import environment
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +72,6 @@ SETTINGS = [
     Bad("status", "a user that this machine does not have", variables={HOME: "~absent-user/x"}),
     Bad("status", "holds a line break", variables={HOME: "{folder}/a\nb"}),
     Bad("status", "must be a day such as 2025-01-31", variables={"SELLER_PLATFORM_HISTORY_START": "2024-13"}),
-    Bad("status", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "many"}),
     Bad("status", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "0"}),
     Bad("status", "a number above 0 to 720", variables={"SELLER_PLATFORM_SERVICE_SESSION_HOURS": "-1"}),
     Bad("status", "a whole number from 0 on", variables={"SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER": "1.5"}),
@@ -85,8 +81,6 @@ SETTINGS = [
     Bad("status", "must be an http or https URL", variables={"SELLER_API_BASE_URL": "ftp://host"}),
     Bad("status", "must be an http or https URL", variables={"SELLER_API_AUTH_URL": "http://[host"}),
     Bad("status", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
-    Bad("status", "a whole number from 1 to 36,500", variables={"SELLER_PLATFORM_DAGSTER_RETENTION_DAYS": "0"}),
-    Bad("status", "a number from 0 to 3,600", variables={"SELLER_PLATFORM_SECOND_READING_SECONDS": "-1"}),
     Bad("status", "SELLER_PLATFORM_SERVICE_PUBLIC_URL", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": SECRET}),
     Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://{SECRET}@host"}),
     Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://host:{SECRET}"}),
@@ -128,7 +122,6 @@ COMMANDS = [
     Bad("diff inventory de-2 2026-03", "inventory has no months"),
     Bad("diff orders de-2 2026-13", "2026-13"),
     Bad("accept 99", "load 99"),
-    Bad("accept first", "'first' is not a valid integer"),
     Bad("revert 99", "load 99"),
     Bad("costs plan {folder}/absent.csv", "absent.csv"),
     Bad("costs apply 99", "99"),
@@ -152,13 +145,10 @@ COMMANDS = [
     Bad("database reader Bad-Name", "is no name for a reader", typed="a long enough password\n"),
     Bad("database reader bob --password-file {folder}/absent", "does not exist"),
     Bad("database reader absent_role --remove", "is no role of this server"),
-    Bad("metrics --port 70000", "70000 is not in the range"),
     Bad(f"metrics --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
-    Bad("sandbox load --accounts 0", "0 is not in the range"),
     Bad("sandbox load --database-url mysql://x/y", "--database-url: names the database 'mysql'"),
     Bad("sandbox live --from 2999-01-01", "--from is 2999-01-01, after today"),
     Bad("sandbox live --from 2026-03-10 --until 2026-03-09", "--until is 2026-03-09, before the first day, 2026-03-10"),
-    Bad("dev --months 0", "0 is not in the range"),
     Bad("keys forget", "No such command 'forget'"),
 ]
 
@@ -181,9 +171,7 @@ OF_SERVICE = [
     Bad("service products load {file}", "was not loaded"),
     Bad("service events --since yesterday", "--since is 'yesterday'"),
     Bad("service events --kind nope", "there is no kind of security event 'nope'"),
-    Bad("service run --port 99999", "99999 is not in the range"),
     Bad(f"service run --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
-    Bad("service run --workers 0", "0 is not in the range"),
     Bad(
         "service user add bob@shop.example",
         "can only be read",
@@ -198,10 +186,16 @@ ALL = [*SETTINGS, *COMMANDS, *OF_SERVICE]
 
 @dataclass
 class Shell:
-    """A database, a home and a folder with a file, and what is in them."""
+    """A database, a home and a folder with a file, and what was in the database before the first input.
+
+    Attributes:
+        variables: The variables of a fresh shell.
+    """
 
     url: str
     folder: Path
+    rows: Sequence[object]
+    variables: Mapping[str, str]
 
     def filled(self, text: str) -> str:
         """Return a text with the URL, the folder and the file in it."""
@@ -212,10 +206,9 @@ class Shell:
             text = text.replace(f"{{{name}}}", str(value))
         return text
 
-    def content(self) -> object:
-        """Return every file, and every row of the database."""
-        files = {path: path.read_bytes() if path.is_file() else None for path in self.folder.rglob("*")}
-        return files, _rows(self.url)
+    def files(self) -> dict[Path, bytes | None]:
+        """Return what every file holds, by path; of a folder None."""
+        return {path: path.read_bytes() if path.is_file() else None for path in self.folder.rglob("*")}
 
 
 def _rows(url: str) -> Sequence[object]:
@@ -228,27 +221,26 @@ def _rows(url: str) -> Sequence[object]:
 
 
 @pytest.fixture(scope="module")
-def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
+def database_with_rows(postgres: EmbeddedServer, databases: Databases) -> Iterator[tuple[str, Sequence[object]]]:
+    """The URL of a database with a role that has no right, and what is in it."""
     name = databases.lend()
     with psycopg.connect(postgres.url(name), autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))
-    yield postgres.url(name)
+    yield postgres.url(name), _rows(postgres.url(name))
     with psycopg.connect(postgres.url(name), autocommit=True) as connection:
         connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(ROLE)))
     databases.take_back(name)
 
 
 @pytest.fixture
-def shell(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    for setting in Settings.model_fields.values():
-        monkeypatch.delenv(str(setting.alias), raising=False)
+def shell(database_with_rows: tuple[str, Sequence[object]], tmp_path: Path) -> Shell:
+    url, rows = database_with_rows
     (tmp_path / "file.csv").write_text("no,such,columns\n1,2,3\n")
     secret_box(tmp_path / "home", None)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(HOME, str(tmp_path / "home"))
-    monkeypatch.setenv(DATABASE, url)
-    monkeypatch.setenv(SERVICE, url)
-    return Shell(url, tmp_path)
+    variables = environment(
+        tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=url, SELLER_PLATFORM_SERVICE_DATABASE_URL=url
+    )
+    return Shell(url, tmp_path, rows, variables)
 
 
 def test_there_are_at_least_sixty_bad_inputs() -> None:
@@ -256,25 +248,23 @@ def test_there_are_at_least_sixty_bad_inputs() -> None:
 
 
 @pytest.mark.parametrize("bad", ALL, ids=lambda bad: f"{bad.command} {bad.words}"[:60])
-def test_a_bad_input_ends_with_a_sentence_and_changes_nothing(
-    shell: Shell, bad: Bad, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in bad.variables.items():
-        monkeypatch.setenv(name, shell.filled(value))
-    monkeypatch.setattr(sys, "argv", ["seller-platform", *map(shell.filled, bad.command.split(" "))])
-    monkeypatch.setattr(sys, "stdin", io.StringIO(bad.typed))
-    before = shell.content()
+def test_a_bad_input_ends_with_a_sentence_and_changes_nothing(shell: Shell, bad: Bad) -> None:
+    changed = {name: shell.filled(value) for name, value in bad.variables.items()}
+    before = shell.files()
 
-    with pytest.raises(SystemExit) as ended:
-        run(command_group(_COMMANDS))
+    ended = run_here(
+        [shell.filled(word) for word in bad.command.split(" ")],
+        {**shell.variables, **changed},
+        folder=shell.folder,
+        typed=bad.typed,
+    )
 
-    printed = capsys.readouterr()
-    text = printed.out + printed.err
-    assert ended.value.code == bad.code, text
+    text = ended.stdout + ended.stderr
+    assert ended.returncode == bad.code, text
     assert " ".join(shell.filled(bad.words).split()) in " ".join(text.split())
     assert "Traceback" not in text
     assert SECRET not in text
     assert "pydantic" not in text
     assert "Input should" not in text
-    assert shell.content() == before
+    assert (shell.files(), _rows(shell.url)) == (before, shell.rows)
     assert not os.path.lexists(shell.folder / ".seller_platform")

@@ -1,4 +1,4 @@
-"""`seller-platform costs`: real processes against our own service."""
+"""`seller-platform costs` against our own service."""
 
 import json
 import subprocess
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, run
+from seller_platform_tests.support.processes import document
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ def sheet(shop: Shop) -> Path:
 
 
 def _costs(shop: Shop, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(["costs", *arguments], shop.variables)
+    return run_here(["costs", *arguments], shop.variables)
 
 
 def _refused(result: subprocess.CompletedProcess[str], code: int) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
 def test_lost_grant_and_unavailable_upstream_have_own_exit_codes(shop: Shop, sheet: Path) -> None:
     nowhere, point = "http://127.0.0.1:1", text("UPDATE platform.connections SET base_url = :url")
     shop.warehouse.execute(point, {"url": nowhere})
-    away = run(["costs", "plan", str(sheet), "--json"], {**shop.variables, "SELLER_API_BASE_URL": nowhere})
+    away = run_here(["costs", "plan", str(sheet), "--json"], {**shop.variables, "SELLER_API_BASE_URL": nowhere})
     shop.warehouse.execute(point, {"url": shop.service.base_url})
     shop.service.database.execute(text("DELETE FROM service.authorizations"))
     gone = _costs(shop, "plan", str(sheet), "--json")

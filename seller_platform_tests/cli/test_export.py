@@ -16,8 +16,9 @@ from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.processes import document, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -54,7 +55,7 @@ def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
-    partitions: list[dict[str, Any]] = document(run(["export", *words, "--json"], variables))["partitions"]
+    partitions: list[dict[str, Any]] = document(run_here(["export", *words, "--json"], variables))["partitions"]
     return partitions
 
 
@@ -86,7 +87,7 @@ def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
 
     again = _export(variables, *words, "--from", "2026-02", "--to", "2026-03")
     of_month = _export(variables, *words, "--month", "2026-03")
-    printed = run(["export", *words, "--from", "2026-02", "--to", "2026-04"], variables)
+    printed = run_here(["export", *words, "--from", "2026-02", "--to", "2026-04"], variables)
 
     assert [each["replaced"] for each in (*first, *again, *of_month)] == [1, 1, 0, 1, 0]
     assert [(each["rows"], each["path"]) for each in of_month] == [(2, str(tmp_path / "daily_product_sales"))]
@@ -108,7 +109,7 @@ def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
 def test_what_is_not_stored_or_no_month_is_refused_with_the_next_step(
     variables: dict[str, str], words: list[str], message: str
 ) -> None:
-    result = run(["export", *words], variables)
+    result = run_here(["export", *words], variables)
 
     assert (result.returncode, message in " ".join(result.stderr.split())) == (2, True)
 

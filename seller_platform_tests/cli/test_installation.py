@@ -8,6 +8,7 @@ import pytest
 from seller_platform.settings import DEMO_FOLDER, HOME_FOLDER, read_settings
 from seller_platform.warehouse.postgres.location import data_elsewhere
 from seller_platform.warehouse.postgres.root_user import is_root
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.processes import environment, run
 
 NEEDING_ROWS = (
@@ -32,7 +33,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
 def test_a_command_that_needs_rows_creates_nothing_and_names_the_home(
     command: str, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    result = run(command.split(), variables, folder=tmp_path)
+    result = run_here(command.split(), variables, folder=tmp_path)
 
     assert result.returncode == 2
     assert f"nothing is stored in the home folder {tmp_path / HOME_FOLDER}" in result.stderr
@@ -44,7 +45,7 @@ def test_a_command_that_needs_rows_creates_nothing_and_names_the_home(
 def test_a_reading_command_says_that_there_is_no_demo(place: str, variables: dict[str, str], tmp_path: Path) -> None:
     words = {"before": ["--demo", "held"], "query": ["--demo", "query", "SELECT 1"]}.get(place, ["held"])
     words = [*words, *(["--demo"] if place == "after" else [])]
-    result = run(
+    result = run_here(
         words, {**variables, **({"SELLER_PLATFORM_DEMO": "1"} if place == "variable" else {})}, folder=tmp_path
     )
 

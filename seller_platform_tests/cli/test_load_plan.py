@@ -14,8 +14,9 @@ from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import HISTORY_START, Platform, open_platform
-from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.terminals import show
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,7 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     platform.upstream.access.clear()  # a request would fail
     variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="10")
 
-    planned = run(["sync", "--plan", "--dataset", "transactions", *MONTHS, "--json"], variables)
+    planned = run_here(["sync", "--plan", "--dataset", "transactions", *MONTHS, "--json"], variables)
     seen = show(["sync", "--plan", "--dataset", "transactions", *MONTHS], variables)
 
     document = json.loads(planned.stdout)
@@ -77,10 +78,10 @@ def test_a_sample_is_compared_and_says_what_follows(
     platform: Platform, database: Database, database_url: str, tmp_path: Path
 ) -> None:
     variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="9600")
-    run(["sync", "--dataset", "transactions", *MONTHS], variables)
+    run_here(["sync", "--dataset", "transactions", *MONTHS], variables)
 
-    compared = run(["sync", "--sample"], variables)
-    refused = run(["sync", "--sample", "--full"], variables)
+    compared = run_here(["sync", "--sample"], variables)
+    refused = run_here(["sync", "--sample", "--full"], variables)
 
     assert compared.returncode == 0, compared.stderr
     assert "of settled slices, by their rows, differ from the upstream" in compared.stderr
@@ -93,9 +94,9 @@ def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(
 ) -> None:
     variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="6")
 
-    result = run(["sync", "--dataset", "transactions", *MONTHS, "--json"], variables)
-    status = run(["status", "--json"], variables)
-    doctor = run(["doctor"], variables)
+    result = run_here(["sync", "--dataset", "transactions", *MONTHS, "--json"], variables)
+    status = run_here(["status", "--json"], variables)
+    doctor = run_here(["doctor"], variables)
 
     document = json.loads(result.stdout)
     assert (result.returncode, status.returncode) == (0, 0)

@@ -10,8 +10,9 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.processes import document, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
 
@@ -42,7 +43,7 @@ def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def _build(variables: dict[str, str], *words: str) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the partitions of the document, by account and month."""
-    partitions = document(run(["marts", "build", *words, "--json"], variables))["partitions"]
+    partitions = document(run_here(["marts", "build", *words, "--json"], variables))["partitions"]
     return {(each["account"], each["month"]): each for each in partitions}
 
 
@@ -88,7 +89,7 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
 def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str, str]) -> None:
     shop.database.execute(text("ALTER TABLE marts.cost_coverage ADD CONSTRAINT refuses CHECK (sku <> 'A')"))
 
-    result = run(["marts", "build", "cost_coverage", "--account", ACCOUNT, "--month", "2026-02"], variables)
+    result = run_here(["marts", "build", "cost_coverage", "--account", ACCOUNT, "--month", "2026-02"], variables)
 
     assert result.returncode == 1
     assert "1 partition was not built, which stopped no other:" in result.stderr

@@ -9,9 +9,10 @@ import pytest
 from seller_platform.contract import Account, Window
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.ledgers import BookedAccount, Entry
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.processes import document, environment
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.slow
@@ -40,11 +41,11 @@ def variables(
 
 
 def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variables: dict[str, str]) -> None:
-    none = run(["month", "list"], variables)
-    closed = run(["month", "close", "2026-01", "--json"], variables)
-    again = document(run(["month", "close", "2026-01", "--account", "us-1", "--json"], variables))
-    listed = document(run(["month", "list", "--json"], variables))
-    shown = run(["month", "list"], variables)
+    none = run_here(["month", "list"], variables)
+    closed = run_here(["month", "close", "2026-01", "--json"], variables)
+    again = document(run_here(["month", "close", "2026-01", "--account", "us-1", "--json"], variables))
+    listed = document(run_here(["month", "list", "--json"], variables))
+    shown = run_here(["month", "list"], variables)
 
     assert "No month is closed" in none.stderr
     assert (closed.returncode, '"error": "MonthIncompleteError"' in closed.stdout) == (2, True)
@@ -57,11 +58,11 @@ def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variable
 def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "books" / "2026"
     words = ["--account", "us-1", "--folder", str(folder), "--json"]
-    run(["month", "close", "2026-01", "--account", "us-1"], variables)
+    run_here(["month", "close", "2026-01", "--account", "us-1"], variables)
 
-    quickbooks = document(run(["month", "export", "2026-01", "--for", "quickbooks", *words], variables))
-    xero = document(run(["month", "export", "2026-01", "--for", "xero", *words], variables))
-    refused = run(["month", "export", "2026-02", "--for", "xero", *words], variables)
+    quickbooks = document(run_here(["month", "export", "2026-01", "--for", "quickbooks", *words], variables))
+    xero = document(run_here(["month", "export", "2026-01", "--for", "xero", *words], variables))
+    refused = run_here(["month", "export", "2026-02", "--for", "xero", *words], variables)
 
     assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01-us-1.csv"), "lines": 5}]
     assert (folder / "quickbooks-2026-01-us-1.csv").read_text().splitlines()[:3] == [
@@ -83,10 +84,10 @@ def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, 
 
 
 def test_the_rows_of_a_line_are_shown_with_their_requests(variables: dict[str, str]) -> None:
-    run(["month", "close", "2026-01", "--account", "us-1"], variables)
+    run_here(["month", "close", "2026-01", "--account", "us-1"], variables)
 
-    explained = document(run(["explain", "journal_entries", "7-260114PUSD", "payments", "--json"], variables))
-    shown = run(["explain", "marts.journal_entries", "7-260114PUSD"], variables)
+    explained = document(run_here(["explain", "journal_entries", "7-260114PUSD", "payments", "--json"], variables))
+    shown = run_here(["explain", "marts.journal_entries", "7-260114PUSD"], variables)
 
     assert (explained["found"], explained["is_booked"], explained["lines"][0]["credit"]) == (1, True, "100.00")
     assert "start_date=2026-01-01" in explained["rows"][0]["request"]["url"]

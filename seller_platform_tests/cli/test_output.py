@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.processes import environment
 
 _LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn")
 _READING = (
@@ -71,7 +72,7 @@ print("", json.dumps(imported), sep="\\n")
 def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, database_url: str) -> None:
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
-    people, programs = run(["status"], variables), run(["status", "--json"], variables)
+    people, programs = run_here(["status"], variables), run_here(["status", "--json"], variables)
 
     assert "seller-platform connect" in people.stderr
     document = json.loads(programs.stdout)

@@ -17,7 +17,8 @@ from seller_platform.warehouse.connections.accounts import save_accounts, save_c
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, ROWS, ReportUpstream, report_upstream
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.processes import document, environment
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ class Desk:
     variables: dict[str, str]
 
     def report(self, *words: str) -> CompletedProcess[str]:
-        return run(["report", *words], self.variables)
+        return run_here(["report", *words], self.variables)
 
     def documents(self, *words: str) -> list[dict[str, Any]]:
         reports = document(self.report(*words, "--json"))["reports"]

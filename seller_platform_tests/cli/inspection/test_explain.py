@@ -13,9 +13,10 @@ from seller_platform.contract import dataset_named
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import MONTHS, Platform, lent_platform
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.processes import document, environment
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
 
 
 def _explain(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return run(["explain", *words], variables)
+    return run_here(["explain", *words], variables)
 
 
 def _rows(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:

@@ -12,8 +12,9 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.processes import document, environment
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.slices_of_receipts import fill_slices
 
@@ -77,10 +78,10 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
     _store_extra(platform.database, 500, day=20)
     platform.run([ORDERS], FEBRUARY, FEBRUARY)
 
-    (reading,) = document(run(["held", "--json"], variables))["held"]
-    listed = run(["held"], variables).stdout
-    accepted = document(run(["accept", str(reading["load_id"]), "--json"], variables))
-    again = run(["accept", str(reading["load_id"]), "--json"], variables)
+    (reading,) = document(run_here(["held", "--json"], variables))["held"]
+    listed = run_here(["held"], variables).stdout
+    accepted = document(run_here(["accept", str(reading["load_id"]), "--json"], variables))
+    again = run_here(["accept", str(reading["load_id"]), "--json"], variables)
 
     assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 528)
     assert (reading["first_day"], reading["last_day"], reading["reason"]) == (
@@ -91,17 +92,17 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
     assert f'load {reading["load_id"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
     assert (accepted["accepted_load_id"], accepted["load"]["rows"]) == (reading["load_id"], 28)
     assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
-    assert document(run(["held", "--json"], variables))["held"] == []
+    assert document(run_here(["held", "--json"], variables))["held"] == []
 
 
 def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platform, variables: dict[str, str]) -> None:
     _observe_no_changes(platform.database)
     _store_extra(platform.database, 10, day=20)
     platform.run([ORDERS], FEBRUARY, FEBRUARY)
-    (reading,) = document(run(["held", "--json"], variables))["held"]
+    (reading,) = document(run_here(["held", "--json"], variables))["held"]
 
     _store_extra(platform.database, 8, day=20, total=5)
-    worse = run(["accept", str(reading["load_id"]), "--json"], variables)
+    worse = run_here(["accept", str(reading["load_id"]), "--json"], variables)
 
     assert reading["reason"] == "10 of 38 rows are missing or others than before on 1 settled day"
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")

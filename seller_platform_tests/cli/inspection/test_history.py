@@ -11,7 +11,8 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.processes import document, environment
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS = dataset_named("orders")
@@ -39,8 +40,8 @@ def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str
 
 
 def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, str]) -> None:
-    shown = run(["diff", "orders", ACCOUNT, "2026-03"], variables)
-    told = document(run(["diff", "seller.orders", ACCOUNT, "--json"], variables))
+    shown = run_here(["diff", "orders", ACCOUNT, "2026-03"], variables)
+    told = document(run_here(["diff", "seller.orders", ACCOUNT, "--json"], variables))
 
     assert shown.returncode == 0, shown.stderr
     assert ", SKU: order_total 7.00 -> 9.00" in shown.stdout
@@ -55,10 +56,10 @@ def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, st
 
 
 def test_revert_brings_back_what_was_stored_before_a_load(database: Database, variables: dict[str, str]) -> None:
-    told = document(run(["diff", "orders", ACCOUNT, "--json"], variables))
+    told = document(run_here(["diff", "orders", ACCOUNT, "--json"], variables))
     (load_id,) = told["load_ids"]
 
-    reverted = document(run(["revert", str(load_id), "--json"], variables))
+    reverted = document(run_here(["revert", str(load_id), "--json"], variables))
 
     names = database.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
     assert names == ["gone", "kept", "raised"]

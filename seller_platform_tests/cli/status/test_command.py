@@ -18,9 +18,10 @@ from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.sampling import Stratum, count_slices, draw, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.platform import open_platform
-from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import read_all, show, terminal
@@ -45,7 +46,7 @@ def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str
 
 
 def test_every_expected_dataset_has_a_line(variables: dict[str, str]) -> None:
-    people, programs = run(["status", "--datasets"], variables), run(["status", "--json"], variables)
+    people, programs = run_here(["status", "--datasets"], variables), run_here(["status", "--json"], variables)
 
     lines = {(line["dataset"], line["account"]): line for line in json.loads(programs.stdout)["coverage"]}
     assert {pair for pair in lines if pair[1] in KEYS} == {(each.name, key) for each in REFRESHED for key in KEYS}
@@ -56,7 +57,7 @@ def test_every_expected_dataset_has_a_line(variables: dict[str, str]) -> None:
 
 
 def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str, str]) -> None:
-    piped, seen = run(["status"], variables), show(["status"], variables)
+    piped, seen = run_here(["status"], variables), show(["status"], variables)
 
     for printed in (piped.stdout, seen.text):
         assert "transactions of 2 accounts, 2026-03: it was away" in printed
@@ -74,7 +75,7 @@ def test_what_comparisons_say_is_in_the_head_and_in_the_document(variables: dict
     assert drawn is not None
     keep_comparison(database, drawn, started_at=now, requests=1, differed=False)
 
-    people, programs = run(["status"], variables), run(["status", "--json"], variables)
+    people, programs = run_here(["status"], variables), run_here(["status", "--json"], variables)
 
     document = json.loads(programs.stdout)
     assert document["sample"].startswith("With 95 % confidence at most 100 % of settled slices, by their rows, differ")

@@ -34,8 +34,9 @@ from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.problem_kinds import KINDS
 from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import open_platform
-from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
 ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
@@ -96,7 +97,7 @@ class Site:
 
     def status(self) -> tuple[int, dict[str, dict[str, Any]]]:
         """Return the exit code, and the problems of the JSON document by their kind."""
-        ended = run(["status", "--json"], self.variables)
+        ended = run_here(["status", "--json"], self.variables)
         return ended.returncode, {each["kind"]: each for each in json.loads(ended.stdout)["problems"]}
 
 
@@ -302,7 +303,7 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     case.plant(site)
 
     code, found = site.status()
-    screen = run(["status"], site.variables)
+    screen = run_here(["status"], site.variables)
     planted = problems(site.database)
     read = planted[0]
     said = (case.kind, case.severity)
@@ -345,8 +346,10 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
 def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
     site.contradict("Rows: 1.", "Rows: 2.")
 
-    before = [run(["status", "--fail-on", each], site.variables).returncode for each in ("warning", "error", "never")]
-    known = run(["acknowledge", "contradicted"], site.variables)
+    before = [
+        run_here(["status", "--fail-on", each], site.variables).returncode for each in ("warning", "error", "never")
+    ]
+    known = run_here(["acknowledge", "contradicted"], site.variables)
 
     assert (before, known.returncode, site.status()[0]) == ([5, 5, 0], 0, 0), known.stderr
     assert "2 problems are acknowledged" in known.stdout + known.stderr
@@ -356,7 +359,7 @@ def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
     CASES[1].plant(site)
     words = ["acknowledge", "failed", "orders", KEY, "--month", f"{MONTH.start:%Y-%m}", "--until", f"{date.max}"]
 
-    document = json.loads(run([*words, "--json"], site.variables).stdout)
+    document = json.loads(run_here([*words, "--json"], site.variables).stdout)
     code, found = site.status()
     site.execute("UPDATE platform.acknowledgements SET until = current_date - 1")
 
@@ -366,6 +369,6 @@ def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
         "acknowledged": [{"dataset": "orders", "account": KEY, "month": f"{MONTH.start}"}],
     }
     assert (code, found["failed"]["acknowledged_until"], site.status()[0]) == (0, f"{date.max}", 5)
-    refused = run(["acknowledge", "odd"], site.variables)
+    refused = run_here(["acknowledge", "odd"], site.variables)
     assert refused.returncode == 2
     assert "there is no problem 'odd'; what is wrong now is failed." in refused.stderr
