@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -66,11 +67,15 @@ def interrupted(database: Database, number: int, action: Callable[[], object]) -
         yield interruption
 
 
-def at_each_statement(database: Database, program: Callable[[], object], action: Callable[[], object]) -> Iterator[int]:
-    """Run a program again and again, each time with an action before its next statement; yield after each time."""
-    number = 0
-    while True:
-        number += 1
+def at_each_statement(
+    database: Database, program: Callable[[], object], action: Callable[[], object], *, step: int = 1
+) -> Iterator[int]:
+    """Run a program again and again, each time with an action before its next statement; yield after each time.
+
+    Args:
+        step: How many statements later the action is each time.
+    """
+    for number in count(1, step):
         with interrupted(database, number, action) as interruption:
             program()
         if interruption.statements < number:

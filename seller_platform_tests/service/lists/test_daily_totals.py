@@ -182,8 +182,11 @@ def test_a_service_that_cannot_write_sums_answers_from_the_rows(service: Served,
     assert _kept(service.database) == {(US, "transactions"): 0}
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("is_load_interrupted", [False, True])
-def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *, is_load_interrupted: bool) -> None:
+def test_a_load_and_a_request_at_any_of_its_statements_agree(
+    service: Served, *, is_load_interrupted: bool, step: int
+) -> None:
     sizes, fees = iter(range(1, 100)), 0
 
     def load() -> None:
@@ -198,10 +201,10 @@ def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *,
     load()
     statements = 0
     program, action = (load, ask) if is_load_interrupted else (ask, load)
-    for _ in at_each_statement(service.database, program, action):
+    for _ in at_each_statement(service.database, program, action, step=step):
         assert ask() == ask() == [(Decimal(fees),)]
         load()
-        statements += 1
+        statements += step
 
     assert statements > 5
 

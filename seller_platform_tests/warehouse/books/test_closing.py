@@ -253,7 +253,8 @@ def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) ->
     assert _error(other, JANUARY).code == "LedgerBookedTwiceError"
 
 
-def test_each_row_is_booked_once_whatever_happens_during_a_closing(books: BookedAccount) -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.nightly)])
+def test_each_row_is_booked_once_whatever_happens_during_a_closing(books: BookedAccount, step: int) -> None:
     def closed_with_a_change(shop: BookedAccount, number: int) -> bool:
         """Close February while the ledger of January is restated, and built, at a statement; then close March."""
 
@@ -275,7 +276,7 @@ def test_each_row_is_booked_once_whatever_happens_during_a_closing(books: Booked
         return interruption.statements >= number
 
     with closing(Database(books.database.url, settings={"lock_timeout": "50ms"})) as impatient:
-        for number in count(1):
+        for number in count(1, step):
             shop = BookedAccount(
                 books.database, f"us-{number}", replace(books.account, id=number, seller_id=f"{number}")
             )
