@@ -98,7 +98,7 @@ def _with_sku(sku: str | None) -> Callable[[Rows], Rows]:
         (ORDERS, None, "fields_are_known", "fields that are not declared: is_gift."),
         pytest.param(
             TRANSACTIONS,
-            lambda rows: [{**row, "description": f"entry {next(_NUMBERS)}"} for row in rows * 400],
+            lambda rows: [{**row, "description": f"entry {next(_NUMBERS)}"} for row in rows * 170],
             "list_held_still",
             "in each of",
             marks=pytest.mark.slow,
