@@ -131,7 +131,7 @@ def left_behind(home: Path, *, seconds: float = PATIENCE_SECONDS) -> list[str]:
     """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
     deadline = time.monotonic() + seconds
     while (found := _running_on(home)) and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.5)  # each look reads the environment of every process
     return found
 
 

@@ -284,7 +284,7 @@ def test_a_load_that_is_terminated_ends_and_keeps_what_it_has_loaded(location: L
     with location.platform.database.connect() as connection, releasing(connection):
         hold(connection, f"orders|{OTHER}|{waiting:%Y-%m}")
         location.dequeue(run.run_id)
-        wait_for(lambda: newest in location.platform.materialized(ORDERS))
+        wait_for(lambda: newest in location.platform.materialized(ORDERS), pause_seconds=0.5)
         location.terminate(run.run_id)
     ended = location.end_of(run.run_id)
 
