@@ -1,4 +1,4 @@
-"""Tests cost plans with the service: review, writes, reads, continuation and undo."""
+"""Tests cost plans with the service: review, writes, reads and files."""
 
 import json
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod, Perio
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
+from seller_platform.ingest.cost_plans.planning import Planned, make_plan
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs
 from seller_platform.warehouse.jobs.cost_sheets import Product
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
@@ -52,12 +52,8 @@ class Planner:
         assert plan is not None
         return plan
 
-    def apply(self, plan: CostPlan, *, seconds: float = 0, **options: Any) -> Applied:
-        patience = Patience(seconds=seconds)
-        return apply_plan(self.api, self.shop.warehouse, plan.id, applied_by="ann", patience=patience, **options)
-
-    def undo(self, plan: CostPlan) -> Planned:
-        return plan_undo(self.api, self.shop.warehouse, plan_of(self.shop.warehouse, plan.id), made_by="ann")
+    def apply(self, plan: CostPlan) -> Applied:
+        return apply_plan(self.api, self.shop.warehouse, plan.id, applied_by="ann", patience=Patience(seconds=0))
 
 
 @pytest.fixture
