@@ -11,6 +11,7 @@ from psycopg import sql
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.currencies import minor_digits
 from seller_platform.warehouse.schema.currencies import digits_of
+from seller_platform.warehouse.schema.tables import SELLER
 
 WHOLE_LIST = ""
 """Takes the place of the day where the rows of a list are compared as a whole."""
@@ -111,40 +112,26 @@ class DayChange:
         return max(0, self.before - self.after)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The rows that a reading is compared with.
-
-    Attributes:
-        inside: The condition for them.
-        gone: The addresses of those that were not read again; None for all of them.
-        by_day: Whether each day is compared by itself.
-        currency: The account's currency, in whose minor unit amounts are equal that name no other.
-    """
-
-    inside: sql.Composable
-    gone: Sequence[str] | None
-    by_day: bool
-    currency: str | None = None
-
-
 def day_changes(
     cursor: psycopg.Cursor[Any],
     dataset: Dataset,
-    compared: Compared,
-    *,
-    stored: sql.Composable,
     pending: sql.Composable,
-    read: Mapping[str, int],
+    *,
+    inside: sql.Composable,
+    gone: Sequence[str] | None,
+    read: Mapping[str, int] | None,
+    currency: str | None = None,
 ) -> dict[str, DayChange]:
     """Return the change of each day that has rows, or had them. Its cost grows with the rows that differ.
 
     Args:
-        stored: The table of the stored rows.
         pending: The table of the rows that were read and are not stored.
-        read: The rows of the reading by day; needed where days are compared.
+        inside: The condition for the stored rows that the reading is compared with.
+        gone: The addresses of those that were not read again; None for all of them.
+        read: The rows of the reading by day; None where the list is compared as a whole.
+        currency: The account's currency, in whose minor unit amounts are equal that name no other.
     """
-    day = sql.SQL("{}::text" if compared.by_day else "''").format(sql.Identifier(dataset.slice_column))
+    day = sql.SQL("''" if read is None else "{}::text").format(sql.Identifier(dataset.slice_column))
     names = dataset.key or dataset.order or [column.name for column in dataset.columns if column.kind is not Kind.JSON]
     identity = [name for name in names if dataset.column(name).kind is not Kind.MONEY]
     money = dataset.money[:1] if dataset.is_computed else dataset.money
@@ -152,14 +139,15 @@ def day_changes(
         sql.Identifier(column.name) for column in dataset.columns if column.kind is Kind.INTEGER
     ]
     for column in money:
-        digits: sql.Composable = sql.Literal(minor_digits(compared.currency))
+        digits: sql.Composable = sql.Literal(minor_digits(currency))
         if column.currency:
             figures.append(code := sql.Identifier(column.currency))
             digits = digits_of(code)
         figures.append(sql.SQL("round({}, {})").format(sql.Identifier(column.name), digits))
-    parts = {"day": day, "stored": stored, "inside": compared.inside, "figures": _figures(dataset)}
+    stored = sql.Identifier(SELLER, dataset.name)
+    parts = {"day": day, "stored": stored, "inside": inside, "figures": _figures(dataset)}
     moved = _MOVED.format(
-        gone=compared.inside if compared.gone is None else _GONE.format(inside=compared.inside),
+        gone=inside if gone is None else _GONE.format(inside=inside),
         pending=pending,
         columns=_listed(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
         identity=_listed(identity),
@@ -169,22 +157,22 @@ def day_changes(
     differing: dict[str, tuple[int, int]] = {}
     went: dict[str, Figures] = {}
     came: dict[str, Figures] = {}
-    gone = None if compared.gone is None else [list(compared.gone)]
-    for each, direction, lost, others, *values in cursor.execute(moved, gone).fetchall():
+    addresses = None if gone is None else [list(gone)]
+    for each, direction, lost, others, *values in cursor.execute(moved, addresses).fetchall():
         differing[each] = (lost, others)
         (came if direction > 0 else went)[each] = Figures.of(dataset, values)
-    of_days: sql.Composable = compared.inside
+    of_days = inside
     rows: dict[str, int] = {}
     dear: Collection[str] = {WHOLE_LIST}
-    if compared.by_day:
+    if read is not None:
         rows = {each: read.get(each, 0) - _of(came, each).rows + _of(went, each).rows for each in {*read, *went}}
         dear = _dear_days(rows, went, came)
-        of_days = sql.SQL("{} AND {} = ANY ({}::text[])").format(compared.inside, day, sql.Literal(sorted(dear)))
+        of_days = sql.SQL("{} AND {} = ANY ({}::text[])").format(inside, day, sql.Literal(sorted(dear)))
     before = {}
     if dear:
         for each, *values in cursor.execute(_STORED.format(**{**parts, "inside": of_days})).fetchall():
             before[each] = Figures.of(dataset, values)
-    if not compared.by_day:
+    if read is None:
         rows = {WHOLE_LIST: _of(before, WHOLE_LIST).rows}
     changes = {}
     for each, count in rows.items():

@@ -115,19 +115,6 @@ class StoredRows:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What a reading and the stored rows do not have in common, by hash.
-
-    Attributes:
-        is_new: For each row of the reading, in its order, whether it is not stored.
-        gone: The addresses of stored rows that were not read.
-    """
-
-    is_new: Sequence[bool]
-    gone: Sequence[bytes]
-
-
-@dataclass(frozen=True)
 class RowsApart:
     """What a list and the stored rows do not have in common, by value.
 
@@ -166,13 +153,18 @@ def stored_rows(
     return StoredRows(count, address_of, found, unhashed)
 
 
-def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
-    """Compare the hashes of a reading with those of the stored rows; equal rows count as often as they occur."""
+def difference(read: Sequence[bytes], stored: StoredRows) -> tuple[Sequence[bool], Sequence[bytes]]:
+    """Compare the hashes of a reading with those of the stored rows; equal rows count as often as they occur.
+
+    Returns:
+        For each row of the reading, in its order, whether it is not stored; and the addresses of stored rows that were
+        not read.
+    """
     address_of, distinct = stored.address_of, set(read)
     if stored.are_distinct and len(distinct) == len(read):
         new = distinct.difference(address_of)
         gone = map(address_of.__getitem__, filterfalse(distinct.__contains__, address_of))
-        return Difference(list(map(new.__contains__, read)), [*gone, *stored.unhashed])
+        return list(map(new.__contains__, read)), [*gone, *stored.unhashed]
     unread = Counter(each for each, _ in _unpacked(stored.hashed))
     is_new = []
     for each in read:
@@ -184,7 +176,7 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
         if unread[each]:
             unread[each] -= 1
             gone_rows.append(address)
-    return Difference(is_new, gone_rows)
+    return is_new, gone_rows
 
 
 class PendingRows:

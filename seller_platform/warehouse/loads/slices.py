@@ -27,7 +27,7 @@ from seller_platform.errors import ContractViolationError, ImplausibleReadingErr
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, Compared, DayChange, day_changes
+from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, DayChange, day_changes
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
@@ -246,7 +246,7 @@ class Load:
             previous = _latest_receipt(self._connection, self.slice)
             if previous is not None and not self._by_value and self._is_stored(previous):
                 change = SliceChange(previous.sums, previous.sums)
-                receipts = [self._published(whole, change, previous)]
+                receipts = [self._receipted(whole, change, previous)]
             else:
                 receipts = self._exchanged(cursor, whole, judge, previous)
             held = [each for each in receipts if each.verdict is CountVerdict.HELD]
@@ -276,8 +276,8 @@ class Load:
     def _is_listed_as_loaded(self, cursor: psycopg.Cursor[Any]) -> bool:
         """Whether the list is, by hash, what loads have stored: only another program can have changed the rows."""
         stored = stored_rows(cursor, self.slice.dataset, self._inside(self.slice.window))
-        apart = difference(self.spool.hashes, stored)
-        return bool(stored.hashed) and not any(apart.is_new) and len(apart.gone) == len(stored.unhashed)
+        is_new, gone = difference(self.spool.hashes, stored)
+        return bool(stored.hashed) and not any(is_new) and len(gone) == len(stored.unhashed)
 
     def _exchanged(
         self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge | None, previous: Receipt | None
@@ -293,13 +293,13 @@ class Load:
             self._copy(cursor, copy_statement(dataset), None, self.spool.count)
             after = None if previous is None else self._profile(cursor, inside).sums
             change = SliceChange({}, after, moved=bool(self.spool.count))
-            return [self._published(whole, change, previous)]
+            return [self._receipted(whole, change, previous)]
         # The sums of the last load are not those of the stored rows where another program changed them.
         is_altered = self._by_value or (previous is not None and stored.count != previous.rows)
-        found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset, self._owned)
-        new = sum(found.is_new)
-        self._copy(cursor, copy_statement(dataset, pending.table), found.is_new, new)
-        gone = [ctid_of(address) for address in found.gone]
+        is_new, addresses = difference(self.spool.hashes, stored)
+        pending, new = PendingRows(cursor, dataset, self._owned), sum(is_new)
+        self._copy(cursor, copy_statement(dataset, pending.table), is_new, new)
+        gone = [ctid_of(address) for address in addresses]
         if gone and new:
             gone = pending.drop_equal(gone)
         parts = [whole]
@@ -313,13 +313,13 @@ class Load:
         receipts = []
         for part in parts:
             if part.doubt is not None:
-                receipts.append(self._held(part, part.doubt))
+                receipts.append(self._receipted(part, SliceChange(None, None), previous))
                 continue
             before = None if previous is None or previous.window != part.window or is_altered else previous.sums
             of_part = None if part.is_whole else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
-            receipts.append(self._published(part, change, previous))
+            receipts.append(self._receipted(part, change, previous))
         return receipts
 
     def _judged(
@@ -331,12 +331,16 @@ class Load:
         if dataset.is_dated and not gone and not judge.settled and not lacks_total:
             return [whole]  # rows were added to days that change
         has_moved = dataset.is_dated and self._has_moved()
-        by_day, currency = dataset.is_dated and not has_moved, self.slice.currency
-        compared = Compared(self._inside(window), gone, by_day=by_day, currency=currency)
-        if dataset.keeps_snapshots and not self._count():
-            compared = Compared(self._newest_snapshot(), None, by_day=False, currency=currency)
-        table = sql.Identifier(SELLER, dataset.name)
-        changes = day_changes(cursor, dataset, compared, stored=table, pending=pending.table, read=self.spool.days)
+        is_new = dataset.keeps_snapshots and not self._count()
+        changes = day_changes(
+            cursor,
+            dataset,
+            pending.table,
+            inside=self._newest_snapshot() if is_new else self._inside(window),
+            gone=None if is_new else gone,
+            read=self.spool.days if dataset.is_dated and not has_moved else None,
+            currency=self.slice.currency,
+        )
         if has_moved:  # times without a zone have changed, too, so that only numbers of rows can be compared
             changes = {day: replace(each, lost=each.missing, others=each.missing) for day, each in changes.items()}
         judged, findings = changes, judge.findings(dataset, changes, lacks_total=lacks_total)
@@ -403,31 +407,6 @@ class Load:
         under = {"time_zone": self.slice.time_zone, "currency": self.slice.currency}
         return self._connection.execute(_HAS_MOVED, of_days | under).scalar_one() is True
 
-    def _published(self, part: _Part, change: SliceChange, previous: Receipt | None) -> Receipt:
-        rows, digest = self.spool.count, self.spool.digest
-        if not part.is_whole:
-            rows, digest = self._digest(self._inside(part.window))
-        return self._receipted(
-            part,
-            change,
-            rows=rows,
-            digest=digest,
-            changed=previous is None or change.moved,
-            restatement=None if previous is None else restatement(change.before or {}, change.after or {}),
-        )
-
-    def _held(self, part: _Part, doubt: Doubt) -> Receipt:
-        """Write the receipt of days that are not published."""
-        facts = replace(part.facts, verdict=CountVerdict.HELD, notes={**part.facts.notes, "held": doubt.note})
-        return self._receipted(
-            replace(part, facts=facts),
-            SliceChange(None, None),
-            rows=doubt.rows_stored,
-            digest=self.spool.digest,
-            changed=False,
-            restatement=None,
-        )
-
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
         """Make the stored slice what it was before a load, and write a receipt of its own.
 
@@ -441,16 +420,9 @@ class Load:
             later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
             gone = pending.drop_equal([ctid_of(address) for address in later.addresses])
             change = self._exchange(pending, self._profile(cursor, inside).sums, gone, self.spool.load_id, None)
-            rows, digest = self._digest(inside)
             facts = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id})
-            return self._receipted(
-                _Part(self.slice.window, self.spool.load_id, facts, started_at),
-                change,
-                rows=rows,
-                digest=digest,
-                changed=True,
-                restatement=restatement(change.before or {}, change.after or {}),
-            )
+            part = _Part(self.slice.window, self.spool.load_id, facts, started_at, is_whole=False)
+            return self._receipted(part, replace(change, moved=True), undone)
 
     def _digest(self, inside: sql.Composable) -> tuple[int, bytes]:
         """Return how many rows are stored, and their digest. Without all hashes it is empty, as of no reading."""
@@ -459,40 +431,37 @@ class Load:
         digest.add(stored.hashes or b"")
         return stored.count, b"" if stored.hashes is None else digest.value
 
-    def _receipted(
-        self,
-        part: _Part,
-        change: SliceChange,
-        *,
-        rows: int,
-        digest: bytes,
-        changed: bool,
-        restatement: Mapping[str, object] | None,
-    ) -> Receipt:
-        """Write the receipt and return it, after the sums that follow from changed rows."""
-        account, window, facts = self.slice.account, part.window, part.facts
+    def _receipted(self, part: _Part, change: SliceChange, previous: Receipt | None) -> Receipt:
+        """Write the receipt and return it, after the sums that follow from changed rows.
+
+        Args:
+            previous: The last load of any of the days; None before the first one.
+        """
+        account, window, facts, doubt = self.slice.account, part.window, part.facts, part.doubt
+        rows, digest, changed = self.spool.count, self.spool.digest, previous is None or change.moved
+        if doubt is not None:
+            facts = replace(facts, verdict=CountVerdict.HELD, notes={**facts.notes, "held": doubt.note})
+            rows, previous, changed = doubt.rows_stored, None, False
+        elif not part.is_whole:
+            rows, digest = self._digest(self._inside(window))
         if changed:
-            is_first = restatement is None
+            is_first = previous is None
             keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id, is_first=is_first)
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         of_days = _days_of(self.slice.dataset, account, window)
         row = self._connection.execute(
             insert(LOADS).values(finished_at=_END.bindparams(**of_days)).returning(LOADS),
             {
+                **vars(facts),
                 "id": part.load_id,
                 "dataset": self.slice.dataset.name,
                 "account": account,
                 "window_start": window.start,
                 "window_end": window.end,
-                "requests": facts.requests,
-                "pages": facts.pages,
-                "body_bytes": facts.body_bytes,
-                "announced": facts.announced,
                 "rows": rows,
                 "digest": digest,
-                "verdict": facts.verdict.value,
                 "changed": changed,
-                "restatement": restatement,
+                "restatement": None if previous is None else restatement(change.before or {}, change.after or {}),
                 "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
                 "changed_days": change.days,
                 "notes": {**report, **facts.notes} or None,

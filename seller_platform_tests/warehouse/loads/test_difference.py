@@ -42,11 +42,11 @@ def _stored(rows: Sequence[str]) -> StoredRows:
 )
 def test_equal_rows_count_as_often_as_they_occur(read: str, stored: Sequence[str], new: str, gone: str) -> None:
     rows = _stored(stored)
-    found = difference([_HASHES[name] for name in read], rows)
+    is_new, addresses = difference([_HASHES[name] for name in read], rows)
 
-    assert "".join(name for name, is_new in zip(read, found.is_new, strict=True) if is_new) == new
+    assert "".join(name for name, new_row in zip(read, is_new, strict=True) if new_row) == new
     # Of equal rows the first ones go.
-    assert b"".join(sorted(found.gone)) == b"".join(number.encode() * 6 for number in gone)
+    assert b"".join(sorted(addresses)) == b"".join(number.encode() * 6 for number in gone)
 
 
 @pytest.mark.parametrize(
