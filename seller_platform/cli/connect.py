@@ -216,7 +216,7 @@ def connect_upstream(
     with open_api(upstream, connection, database, box, settings.home) as api:
         pause = settings.second_reading_seconds
         known = upstream.as_connection(connection)
-        accounts, _ = discover(api, database, known, run_id=None, second_reading_seconds=pause)
+        accounts, _ = discover(lambda _: api, database, known, run_id=None, second_reading_seconds=pause)
     return accounts
 
 

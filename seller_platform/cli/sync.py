@@ -309,15 +309,13 @@ def run_sample(installation: Installation, output: Output) -> Synced:
 
 def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -> Synced:
     """Discover the accounts of every connection."""
-    from seller_platform.ingest.loads.accounts import discover, failure_kept  # as above
+    from seller_platform.ingest.loads.accounts import discover  # as above
 
     database, receipts, failures = installation.database, list[Receipt](), dict[str, SellerPlatformError]()
     pause = installation.settings.second_reading_seconds
     for each in connections(database):
         try:
-            with failure_kept(database, each.name, run_id=None):
-                of_connection = api(each.name)
-            _, receipt = discover(of_connection, database, each, run_id=None, second_reading_seconds=pause)
+            _, receipt = discover(api, database, each, run_id=None, second_reading_seconds=pause)
             receipts.append(receipt)
         except SellerPlatformError as error:
             failures[f"{ACCOUNTS.table} {each.name}"] = error

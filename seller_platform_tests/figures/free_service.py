@@ -295,7 +295,7 @@ def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) 
         opened.migrate()
     site.connect({"access_token": "access", "refresh_token": "refresh", "expires_in": 10**7})
     with site.open() as (api, opened):
-        discover(api, opened, site.upstream.as_connection(CONNECTION), run_id=None)
+        discover(lambda _: api, opened, site.upstream.as_connection(CONNECTION), run_id=None)
     return site
 
 

@@ -169,7 +169,9 @@ def discover_all(world: "World", process: "Process") -> None:
     run_id = world.next_run(process)
     (connection,) = connections(process.database)
     try:
-        found, _ = discover(process.api, process.database, connection, run_id=run_id, second_reading_seconds=60)
+        found, _ = discover(
+            lambda _: process.api, process.database, connection, run_id=run_id, second_reading_seconds=60
+        )
         world.is_discovered = True
         world.say(f"accounts {[each.account.id for each in found]}")
     except ReadingHeldError as error:

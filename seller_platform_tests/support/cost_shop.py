@@ -146,5 +146,5 @@ def _connected(running: Served, warehouse: Database, home: Path) -> Shop:
         keeper = open_keeper(upstream, connection, warehouse, shop.box, home)
         keeper.adopt(TokenPair(token, "none", datetime.now(UTC), int(timedelta(days=30).total_seconds())))
         with shop.api(connection) as api:
-            discover(api, warehouse, upstream.as_connection(connection), run_id=None)
+            discover(lambda _: api, warehouse, upstream.as_connection(connection), run_id=None)
     return shop

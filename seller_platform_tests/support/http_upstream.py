@@ -72,6 +72,8 @@ def recording(seen: list[httpx.Request], body: object) -> Callable[[httpx.Reques
 class KeptRows:
     """A sink that keeps rows and tags in memory."""
 
+    known: None = None
+
     def __init__(self) -> None:
         self.rows: list[tuple[Any, ...]] = []
         self.tags: Counter[Sequence[str | None]] = Counter()
@@ -96,6 +98,11 @@ class KeptRows:
         if rows:
             self.tags[tuple(tags)] += len(rows)
         self.pages.append(page)
+
+    def remember(self, *_: object, **__: object) -> None:
+        """Remember nothing: its pages have no keys."""
+
+    write_late = remember
 
 
 @dataclass

@@ -23,35 +23,6 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True)
-class LenientRows:
-    """The rows of a page, without their local days, and how the page was spelled."""
-
-    rows: list[tuple[Any, ...]]
-    extras: Mapping[int, str]
-    unreadable: Mapping[int, Mapping[str, str]]
-    unknown_fields: frozenset[str]
-    shape: Shape
-
-
-def lenient_rows(dataset: Dataset, cut: CutBody, zone: ZoneInfo) -> LenientRows:
-    """Return the rows of a body. A value that is none of its column's kind is null, and noted as unreadable.
-
-    Raises:
-        ContractViolationError: A row is no object; it is named by its position, from 1.
-        DayMissingError: The day of a row is missing or cannot be read.
-        UnreadableBodyError: The rows are not JSON.
-    """
-    reader = _RowReader(dataset, zone)
-    try:
-        sent = list(_OBJECT.decode(cut.rows).values()) if cut.container == KEYED else _ARRAY.decode(cut.rows)
-        rows = [reader.read(position, row) for position, row in enumerate(sent)]
-    except NO_JSON as error:
-        raise not_json(error) from None
-    shape = reader.shape(cut.container)
-    return LenientRows(rows, reader.extras, reader.unreadable, frozenset(reader.unknown), shape)
-
-
-@dataclass(frozen=True)
 class _Field:
     """A column, with the names that its field may have in a row."""
 
@@ -61,8 +32,13 @@ class _Field:
     is_required: bool
 
 
-class _RowReader:
-    """Reads rows one by one and records how they were spelled."""
+class LenientReader:
+    """Reads the rows of a page one by one, without their local days, and records how they were spelled.
+
+    Attributes:
+        unreadable: Values that are none of their column's kind, which are null, by position of the row and column.
+        unknown: The fields that the contract does not know.
+    """
 
     def __init__(self, dataset: Dataset, zone: ZoneInfo) -> None:
         self.dataset = dataset
@@ -76,8 +52,21 @@ class _RowReader:
         self._known = {name for field in self._fields for name in field.names}
         self._spelled: dict[str, int] = dict.fromkeys(self._known, 0)
 
-    def read(self, position: int, row: msgspec.Raw) -> tuple[Any, ...]:
-        """Return the values of a row, in the order of the dataset's columns."""
+    def read(self, cut: CutBody) -> list[tuple[Any, ...]]:
+        """Return the rows of a body, with their values in the order of the dataset's columns.
+
+        Raises:
+            ContractViolationError: A row is no object; it is named by its position, from 1.
+            DayMissingError: The day of a row is missing or cannot be read.
+            UnreadableBodyError: The rows are not JSON.
+        """
+        try:
+            rows = list(_OBJECT.decode(cut.rows).values()) if cut.container == KEYED else _ARRAY.decode(cut.rows)
+            return [self._row(position, row) for position, row in enumerate(rows)]
+        except NO_JSON as error:
+            raise not_json(error) from None
+
+    def _row(self, position: int, row: msgspec.Raw) -> tuple[Any, ...]:
         if bytes(row)[:1] != b"{":
             problem = f"row {position + 1} of the page: it is {shape_of(bytes(row))}, not an object"
             raise ContractViolationError(self.dataset.name, problem)

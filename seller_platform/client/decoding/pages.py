@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from seller_platform.client.decoding.envelopes import ARRAY, KEYED, NO_JSON, CutBody
-from seller_platform.client.decoding.lenient import lenient_rows
+from seller_platform.client.decoding.lenient import LenientReader
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.client.decoding.values import LARGEST_EXPONENT, LEAST_EXPONENT
@@ -255,15 +255,16 @@ class PageDecoder:
             return None
 
     def _lenient_page(self, query: ListQuery, cut: CutBody) -> Page:
-        lenient = lenient_rows(self.dataset, cut, self.zone)
-        cut.check_rows(len(lenient.rows), None)
-        self._shape = lenient.shape
+        reader = LenientReader(self.dataset, self.zone)
+        values = reader.read(cut)
+        cut.check_rows(len(values), None)
+        self._shape = reader.shape(cut.container)
         day = query.window and query.window.start.isoformat()
-        rows = self._with_days(lenient.rows, (day,) if day else self._slice_value)
-        unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
+        rows = self._with_days(values, (day,) if day else self._slice_value)
+        unreadable = {UNREADABLE_VALUES: reader.unreadable} if reader.unreadable else {}
         defects = {**self._excess_digits(rows), **unreadable}
         key = self._keys.key(cut, query) if self._keys else None
-        return Page(rows, lenient.extras, *cut.envelope, lenient.unknown_fields, defects, key=key)
+        return Page(rows, reader.extras, *cut.envelope, frozenset(reader.unknown), defects, key=key)
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.

@@ -22,14 +22,6 @@ _ROWS = "accounts"
 
 
 @dataclass(frozen=True)
-class User:
-    """The user whose accounts a connection reads; None for what the answer lacks."""
-
-    id: int | None
-    name: str | None
-
-
-@dataclass(frozen=True)
 class Discovered:
     """The accounts of a connection.
 
@@ -45,8 +37,8 @@ class Discovered:
     facts: LoadFacts
 
 
-def fetch_user(api: SellerApi) -> User:
-    """Return the connected user.
+def fetch_user(api: SellerApi) -> tuple[int | None, str | None]:
+    """Return the number and the name of the connected user; None for what the answer lacks.
 
     Raises:
         UpstreamUnavailableError: The upstream gave no good answer.
@@ -58,7 +50,7 @@ def fetch_user(api: SellerApi) -> User:
         number = whole_number(str(user.get("id")))
     except ValueError:
         number = None
-    return User(number, user["name"] if isinstance(user.get("name"), str) else None)
+    return number, user["name"] if isinstance(user.get("name"), str) else None
 
 
 def fetch_accounts(api: SellerApi, connection: str) -> Discovered:

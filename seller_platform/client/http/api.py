@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
@@ -70,27 +70,12 @@ class Answer:
 class RequestMeter(Protocol):
     """Counts the requests of a connection; threads and processes share the count."""
 
-    @property
-    def per_day(self) -> int:
-        """How many requests the connection may send on one day."""
-
     def take(self) -> None:
         """Count a request that is about to be sent.
 
         Raises:
             RequestsUsedUpError: The connection may send no more today.
         """
-
-    def reserved(self, count: int) -> "AbstractContextManager[RequestMeter]":
-        """Reserve requests until the block ends, and yield the meter that uses them first.
-
-        Raises:
-            RequestsUsedUpError: Fewer are left today.
-            BudgetTooSmallError: A whole day has fewer.
-        """
-
-    def for_reports(self) -> "RequestMeter":
-        """Return the meter for reports, for which some requests of each day are kept."""
 
 
 def timeout_of(silence_seconds: float) -> httpx.Timeout:
@@ -223,25 +208,9 @@ class SellerApi:
         """Return the same API, which reports requests that wait for the upstream. Both share their connections."""
         return self._with(_policy=replace(self._policy, on_wait=on_wait))
 
-    @contextmanager
-    def reserving(self, count: int) -> Iterator["SellerApi"]:
-        """Reserve requests of the day until the block ends, and yield the same API, which sends them.
-
-        Both share their connections. Nothing is reserved where the day has no limit.
-
-        Raises:
-            RequestsUsedUpError: Fewer are left today.
-            BudgetTooSmallError: A whole day has fewer.
-        """
-        if self.meter is None:
-            yield self
-            return
-        with self.meter.reserved(count) as reserved:
-            yield self._with(meter=reserved)
-
-    def for_reports(self) -> "SellerApi":
-        """Return the API for reports, for which some requests of each day are kept. Both share their connections."""
-        return self if self.meter is None else self._with(meter=self.meter.for_reports())
+    def counted_by(self, meter: RequestMeter) -> "SellerApi":
+        """Return the same API, whose requests another meter counts. Both share their connections."""
+        return self._with(meter=meter)
 
     def _with(self, **attributes: object) -> "SellerApi":
         other = copy.copy(self)

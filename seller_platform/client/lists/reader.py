@@ -19,7 +19,7 @@ from typing import Any
 from seller_platform.client.decoding.pages import LateRows, Page
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_defects import RowDefects
-from seller_platform.client.lists.row_sink import PageMemory, RowSink
+from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION
@@ -83,7 +83,6 @@ class ListReader:
 
     Args:
         query: Requests the first page of the whole slice, unfiltered.
-        memory: Pages of an earlier reading; None where every page is decoded.
 
     Attributes:
         pages: Pages written in the attempt under way.
@@ -92,8 +91,8 @@ class ListReader:
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
-    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
-        self.fetcher, self.query, self.sink, self._memory, self.follows_links = fetcher, query, sink, memory, True
+    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
+        self.fetcher, self.query, self.sink, self.follows_links = fetcher, query, sink, True
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
         self._identity: Callable[[Any], Any] = itemgetter(*query.dataset.key_positions or (slice(None),))
         self._keys_of_known: dict[bytes, list[int]] = {}
@@ -188,15 +187,15 @@ class ListReader:
         """Write a page to the sink, and return how many of its rows have the key of another one."""
         self.pages += 1
         rows, tags = page.rows, (query.value,) if query.dataset.tags else ()
-        if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts:
-            self._memory.write_late(page.key, rows.body, rows.decode, tags=tags, page=self.pages)
+        if page.key and isinstance(rows, LateRows) and rows.facts:
+            self.sink.write_late(page.key, rows.body, rows.decode, tags=tags, page=self.pages)
             return rows.facts.duplicate_keys
         is_plain = self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=tags, extras=page.extras, page=self.pages)
         has_key = query.dataset.key_positions
         duplicates = len(rows) - len(set(map(self._identity, rows))) if has_key else 0
-        if self._memory is not None and page.key and is_plain:
-            self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
+        if page.key and is_plain:
+            self.sink.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates
 
 

@@ -10,7 +10,7 @@ Decode = Callable[[bytes], tuple[Sequence[tuple[Any, ...]], Mapping[int, str]]]
 
 
 class RowSink(Protocol):
-    """Receives the rows of a slice."""
+    """Receives the rows of a slice, and remembers its pages for a later reading."""
 
     @property
     def count(self) -> int:
@@ -28,6 +28,16 @@ class RowSink(Protocol):
     ) -> None:
         """Append the rows of one page."""
 
+    @property
+    def known(self) -> Mapping[bytes, PageFacts] | None:
+        """The pages of an earlier reading, by key; None where pages have no keys, and every one is decoded."""
+
+    def remember(self, key: bytes, *, duplicate_keys: int, unknown_fields: frozenset[str]) -> None:
+        """Remember the page that was written last, so that a later reading knows it."""
+
+    def write_late(self, key: bytes, body: bytes, decode: Decode, *, tags: Sequence[str | None], page: int) -> None:
+        """Append the rows of a known page, which are decoded only if they are needed."""
+
 
 class KeptRows:
     """Keeps the rows of a short list in memory.
@@ -36,6 +46,8 @@ class KeptRows:
         rows: The rows since the last restart.
         extras: JSON text of their fields unknown to the contract, by the row's position.
     """
+
+    known: None = None
 
     def __init__(self) -> None:
         self.restart()
@@ -60,16 +72,7 @@ class KeptRows:
         self.extras |= {self.count + position: extra for position, extra in extras.items()}
         self.rows += rows
 
+    def remember(self, *_: object, **__: object) -> None:
+        """Remember nothing: its pages have no keys."""
 
-class PageMemory(Protocol):
-    """Knows the pages of an earlier reading of a slice, and remembers those of this one."""
-
-    @property
-    def known(self) -> Mapping[bytes, PageFacts]:
-        """The pages of the earlier reading, by key."""
-
-    def remember(self, key: bytes, *, duplicate_keys: int, unknown_fields: frozenset[str]) -> None:
-        """Remember the page that was written last, so that a later reading knows it."""
-
-    def write_late(self, key: bytes, body: bytes, decode: Decode, *, tags: Sequence[str | None], page: int) -> None:
-        """Append the rows of a known page, which are decoded only if they are needed."""
+    write_late = remember

@@ -11,7 +11,7 @@ from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError, contradiction_of, is_full
-from seller_platform.client.lists.row_sink import PageMemory, RowSink
+from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account, Dataset, SplitFilter, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION, UNKNOWN_PRODUCTS, CountVerdict, LoadFacts
@@ -40,7 +40,6 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     snapshot_day: date | None,
     sink: RowSink,
     *,
-    memory: PageMemory | None = None,
     look_ahead: int = 4,
 ) -> LoadFacts:
     """Read the rows of a slice into the sink.
@@ -52,7 +51,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     Args:
         window: The days of a dated dataset; None for others.
         snapshot_day: The day that an undated list is stored for; None for dated datasets.
-        memory: Pages that it knows are not decoded; it appends their rows to the sink. Without it, all are decoded.
+        sink: Pages that it knows are not decoded, unless it needs their rows.
         look_ahead: How many pages are under way at once.
 
     Raises:
@@ -62,18 +61,18 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     """
     name = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
     zone, slice_value = zone_of(account), window.start if window else snapshot_day
-    known, currency = memory.known if memory else None, account.currency_code
-    decoder = PageDecoder(dataset, zone, slice_value, known=known, currency=currency)
+    currency = account.currency_code
+    decoder = PageDecoder(dataset, zone, slice_value, known=sink.known, currency=currency)
     query = ListQuery(dataset, account, window)
     try:
-        return read_list(api, query, decoder, sink, name, _plans(dataset, window), memory, look_ahead)
+        return read_list(api, query, decoder, sink, name, _plans(dataset, window), look_ahead)
     except DayMissingError as error:
         if window is None or not dataset.is_computed:
             raise DayMissingError(name, error.problem) from None
     by_day = dataset.asked_by_day()
     decoder = PageDecoder(by_day, zone, None, currency=currency, complete=partial(_with_day, dataset))
     plans = [list(window.split(1))] * ATTEMPTS
-    facts = read_list(api, ListQuery(by_day, account), decoder, sink, name, plans, None, look_ahead)
+    facts = read_list(api, ListQuery(by_day, account), decoder, sink, name, plans, look_ahead)
     return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
 
 
@@ -84,7 +83,6 @@ def read_list(  # noqa: PLR0917  # facts of different types
     sink: RowSink,
     name: str,
     plans: Iterable[Sequence[Window | None]] = ((None,),) * ATTEMPTS,
-    memory: PageMemory | None = None,
     look_ahead: int = 4,
 ) -> LoadFacts:
     """Read a list into the sink, as `read_slice` does.
@@ -95,7 +93,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
         plans: The windows of each attempt.
     """
     fetcher = PageFetcher(api, decoder, look_ahead)
-    reader = ListReader(fetcher, query, sink, memory)
+    reader = ListReader(fetcher, query, sink)
     split_by = query.dataset.split_by
     source = SplitListReader(reader, split_by) if split_by and not split_by.required else reader
     previous: tuple[bytes, int | None] | None = None

@@ -8,8 +8,8 @@ Requests to the token endpoint do not count: they are of the authorisation serve
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from seller_platform.client.http.api import SellerApi
@@ -102,10 +102,6 @@ class DailyRequests:
         finally:
             reserved.give_back()
 
-    def for_reports(self) -> "DailyRequests":
-        """Return the meter for reports, for which some requests of each day are kept."""
-        return DailyRequests(self.database, self.connection, self.per_day, self.clock, may_use_kept=True)
-
 
 class ReservedRequests:
     """Requests of a connection that are reserved for one slice; threads may share them.
@@ -116,11 +112,6 @@ class ReservedRequests:
     def __init__(self, meter: DailyRequests, days: Sequence[date], count: int) -> None:
         self._meter, self._days, self._left, self._used = meter, days, count, 0
         self._lock = threading.Lock()
-
-    @property
-    def per_day(self) -> int:
-        """How many requests the connection may send on one day."""
-        return self._meter.per_day
 
     def take(self) -> None:
         """Use a reserved request; beyond them, or on another day, count a request that is about to be sent.
@@ -140,14 +131,6 @@ class ReservedRequests:
         with self._lock:
             self._used += 1
 
-    def reserved(self, count: int) -> "AbstractContextManager[ReservedRequests]":
-        """Reserve requests besides these."""
-        return self._meter.reserved(count)
-
-    def for_reports(self) -> DailyRequests:
-        """Return the meter for reports, for which some requests of each day are kept."""
-        return self._meter.for_reports()
-
     def give_back(self) -> None:
         """Return the requests that were not used."""
         with self._lock:
@@ -166,9 +149,14 @@ def reserving(
         RequestsUsedUpError: Fewer requests are left today. None was sent.
         BudgetTooSmallError: A whole day has fewer. None was sent.
     """
-    if api.meter is None:
+    if not isinstance(api.meter, DailyRequests):
         yield api
         return
     (expected,) = expected_loads(database, [(dataset, account, window)], requests_per_day=api.meter.per_day)
-    with api.reserving(expected.requests) as reserved:
-        yield reserved
+    with api.meter.reserved(expected.requests) as reserved:
+        yield api.counted_by(reserved)
+
+
+def for_reports(api: SellerApi) -> SellerApi:
+    """Return the API for reports, for which some requests of each day are kept. Both share their connections."""
+    return api.counted_by(replace(api.meter, may_use_kept=True)) if isinstance(api.meter, DailyRequests) else api

@@ -36,8 +36,7 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
     dataset, account = slice_.dataset, slice_.account
     if dataset.slicing is Slicing.CONNECTION:
         connection = next(each for each in connections(database) if each.name == account)
-        api = loader.api(connection.name)
-        return discover(api, database, connection, run_id=loader.run_id, accepted=accepted)[1]
+        return discover(loader.api, database, connection, run_id=loader.run_id, accepted=accepted)[1]
     window = slice_.window if dataset.is_dated else None
     days = lookbacks(database, [dataset], [account], adaptive=loader.adaptive)[dataset.name, account]
     receipt = loader.load(SliceRequest(dataset, account, window, lookback_days=days, accepted=accepted))

@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def discover(
-    api: SellerApi,
+    api: Callable[[str], SellerApi],
     database: Database,
     connection: KnownConnection,
     *,
@@ -39,9 +38,10 @@ def discover(
 
     Accounts that it can no longer read are retired in the registry; their rows stay. A list that loses more than half
     of its accounts, or has an account with another number, seller or marketplace, is read once more, and then held. Why
-    a list could not be stored is kept until one is.
+    a list could not be stored is kept until one is, also where its API could not be opened.
 
     Args:
+        api: Opens the API of a connection.
         run_id: The Dagster run, for the receipt.
         second_reading_seconds: The pause before that.
         accepted: The doubt of a held list; a list that says the same is published.
@@ -53,27 +53,22 @@ def discover(
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
-    read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted, repairs=repairs)
-    with failure_kept(database, connection.name, run_id=run_id):
+    try:
+        opened = api(connection.name)
+        read = partial(_discover, opened, database, connection, run_id=run_id, accepted=accepted, repairs=repairs)
         try:
             discovered = read(is_second=accepted is not None)
         except ImplausibleReadingError as error:
             _LOG.warning("%s, in %g s", error, second_reading_seconds)
             time.sleep(second_reading_seconds)
             discovered = read(is_second=True)
+    except WarehouseUnavailableError:
+        raise
+    except SellerPlatformError as error:
+        keep_refusal(database, ACCOUNTS, connection.name, None, error, run_id=run_id)
+        raise
     forget_refusal(database, ACCOUNTS, connection.name, None)
     return discovered
-
-
-@contextmanager
-def failure_kept(database: Database, connection: str, *, run_id: str | None) -> Iterator[None]:
-    """Keep why the list of a connection's accounts could not be read, also where its API could not be opened."""
-    try:
-        yield
-    except SellerPlatformError as error:
-        if not isinstance(error, WarehouseUnavailableError):
-            keep_refusal(database, ACCOUNTS, connection, None, error, run_id=run_id)
-        raise
 
 
 def _discover(
@@ -93,7 +88,7 @@ def _discover(
         with open_load(database, slice_, by_value=repairs) as load:
             discovered, others = read_accounts(api, database, load)
             listed, facts = discovered.accounts, discovered.facts
-            save_user(database, connection.name, user.id, user.name)
+            save_user(database, connection.name, *user)
             notes = dict(facts.notes)
             if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
                 notes["unusable_accounts"] = unusable

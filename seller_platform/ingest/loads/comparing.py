@@ -107,7 +107,7 @@ class SliceComparer(SliceLoader):
             return None
         if account is None:
             (connection,) = (each for each in connections(self.database) if each.name == name)
-            return discover(api, self.database, connection, run_id=None, repairs=True)[1]
+            return discover(lambda _: api, self.database, connection, run_id=None, repairs=True)[1]
         # The comparison was the first reading.
         return super().load(replace(request, by_value=True, repairs=True, is_second=True))
 

@@ -32,6 +32,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
+from seller_platform.ingest.connections.request_budget import for_reports
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.jobs.report_jobs import (
@@ -133,7 +134,7 @@ def poll_report(
 ) -> ReportJob:
     """Send one request about a job, store its next state, and return it."""
     ask = _requested if job.state is JobState.REQUESTED else _polled
-    after = ask(api.for_reports(), account, job, now)
+    after = ask(for_reports(api), account, job, now)
     return _moved(database, job, after)
 
 
@@ -208,7 +209,7 @@ def load_report(
     try:
         slice_ = Slice.of(account, REPORT_ROWS, Window.day(day), job.report_id)
         with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
-            facts = download_report(api.for_reports(), account.account, job.report_id, job.format, str(day), load.spool)
+            facts = download_report(for_reports(api), account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}
             facts = dataclasses.replace(facts, notes={**order, **facts.notes})
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))

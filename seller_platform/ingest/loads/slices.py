@@ -124,7 +124,7 @@ def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: 
         with reserving(api, database, dataset, account.key, window) as reserved:
             if is_lookup:
                 return read_cost_periods(reserved, account.account, skus, window.start, spool)
-            return read_list(reserved, dataset, account.account, days, snapshot_day, spool, memory=spool)
+            return read_list(reserved, dataset, account.account, days, snapshot_day, spool)
     except RequestRefusedError as error:
         if dataset.is_computed and error.status in _NOT_OFFERED:
             raise NotOfferedError(dataset.name, dataset.path, error.status) from error

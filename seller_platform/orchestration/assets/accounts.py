@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import dagster as dg
 import msgspec
 
+from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -26,7 +27,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.ingest.loads.accounts import discover, failure_kept
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -69,10 +70,8 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         by_name = {connection.name: connection for connection in placement.chosen(connections(warehouse.database))}
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
-            with failure_kept(warehouse.database, name, run_id=context.run.run_id):
-                api = seller_api.api(name)
             return discover(
-                api,
+                seller_api.api,
                 warehouse.database,
                 by_name[name],
                 run_id=context.run.run_id,
@@ -197,11 +196,12 @@ def _ask(
 
     def ask(connection: KnownConnection) -> Receipt:
         with Database(url) as database, ExitStack() as opened:
-            with failure_kept(database, connection.name, run_id=None):
-                api = opened.enter_context(seller_api.open_api(connection.name, database))
+
+            def api(name: str) -> SellerApi:
+                return opened.enter_context(seller_api.open_api(name, database)).impatient(_REQUEST_SECONDS)
+
             pause = min(seller_api.warehouse.second_reading_seconds, _SECOND_READING_SECONDS)
-            impatient = api.impatient(_REQUEST_SECONDS)
-            return discover(impatient, database, connection, run_id=None, second_reading_seconds=pause)[1]
+            return discover(api, database, connection, run_id=None, second_reading_seconds=pause)[1]
 
     threads = ThreadPoolExecutor(_CONNECTIONS_AT_ONCE, thread_name_prefix="discover")
     futures = {connection.name: threads.submit(ask, connection) for connection in chosen}

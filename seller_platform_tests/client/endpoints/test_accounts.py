@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.endpoints.accounts import Discovered, User, fetch_accounts, fetch_user
+from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError
 from seller_platform_tests.client.http.test_api import in_turn
@@ -117,11 +117,11 @@ def test_an_error_beside_the_user_or_the_accounts_is_asked_again() -> None:
     user, accounts = ({"user": {"id": 5, "name": "Ada"}}, {"accounts": [ACCOUNT]})
 
     with api_of(in_turn(faulty, httpx.Response(200, json=user), faulty, httpx.Response(200, json=accounts))) as api:
-        assert fetch_user(api) == User(5, "Ada")
+        assert fetch_user(api) == (5, "Ada")
         assert len(fetch_accounts(api, "default").accounts) == 1
 
 
 @pytest.mark.parametrize("body", [{"user": {"id": "5", "name": "Ada"}}, {"id": 5, "name": "Ada", "email": 3}])
 def test_the_user_is_found_in_either_form(body: dict[str, Any]) -> None:
     with api_of(lambda request: httpx.Response(200, json=body)) as api:
-        assert fetch_user(api) == User(5, "Ada")
+        assert fetch_user(api) == (5, "Ada")

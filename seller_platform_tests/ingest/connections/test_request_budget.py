@@ -15,6 +15,7 @@ from seller_platform.ingest.connections.request_budget import (
     AROUND_MIDNIGHT,
     DailyRequests,
     budget_days,
+    for_reports,
     left_at,
     reserving,
 )
@@ -143,9 +144,10 @@ def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database)
     assert sent == [{"default": 1}, {"default": 1}]
 
 
-def test_requests_reserved_inside_a_reservation_come_from_the_same_day(database: Database) -> None:
-    with meter(database, 5).reserved(2) as outer, outer.reserved(3) as inner:
-        assert (outer.per_day, inner.per_day) == (5, 5)
+def test_two_reservations_come_from_the_same_day(database: Database) -> None:
+    counted = meter(database, 5)
+
+    with counted.reserved(2) as outer, counted.reserved(3):
         assert requests_sent(database, TODAY) == {"default": 5}
 
     assert requests_sent(database, TODAY) == {"default": 0}
@@ -176,17 +178,16 @@ def test_loads_leave_requests_for_reports_that_are_open(database: Database, data
     assert requests_left(database, "default", TODAY, per_day=40) == 30
     assert take_all(database_url, 40) == 30
 
-    reports = meter(database, 40).for_reports()
+    reports = for_reports(metered_api([], meter(database, 40)))
     for _ in range(10):
-        reports.take()
+        reports.get("/lists")
     with pytest.raises(RequestsUsedUpError):
-        reports.take()
+        reports.get("/lists")
 
 
 def test_an_api_without_a_budget_counts_nothing(database: Database) -> None:
     api = api_of(lambda _: httpx.Response(200, json={}), time=FakeTime())
 
-    with api.reserving(1_000) as same:
-        same.for_reports().get("/lists")
+    for_reports(api).get("/lists")
 
     assert requests_sent(database, TODAY) == {}

@@ -28,7 +28,7 @@ def _discover(database: Database, listed: Sequence[Listed], accepted: Accepted |
     ]
     body = {"accounts": rows, "user": {"id": 1, "name": "Ada"}}
     with api_of(lambda _: httpx.Response(200, json=body)) as api:
-        discover(api, database, CONNECTION, run_id=None, accepted=accepted)
+        discover(lambda _: api, database, CONNECTION, run_id=None, accepted=accepted)
 
 
 def _stored(database: Database) -> dict[str, Listed]:

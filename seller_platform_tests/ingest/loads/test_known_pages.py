@@ -68,7 +68,7 @@ def _read(
     spool = CountingSpool(dataset, known)
     _OPEN.append(spool)
     days, day = (window, None) if dataset.is_dated else (None, DAY)
-    facts = read_slice(api_of(upstream), dataset, account, days, day, spool, memory=spool)
+    facts = read_slice(api_of(upstream), dataset, account, days, day, spool)
     return spool, facts
 
 
