@@ -9,7 +9,7 @@ import click
 
 from seller_platform.cli.costs import user_name
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, MonthText, Outcome, Output, json_option
+from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
@@ -24,25 +24,6 @@ from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 _COLUMNS = ("account", "month", "entries", "adjusting_entries", "paid_out", "balance", "closed_by")
 
 
-class ClosedMonthFacts(Document, frozen=True):
-    """A month of an account that is closed.
-
-    Attributes:
-        entries: How many journal entries were booked, those that adjust earlier months among them.
-        paid_out: What was posted to the account of payouts, by currency.
-        balance: What the marketplace owes after the month, by currency, since the first month that was closed.
-    """
-
-    account: str
-    month: MonthText
-    closed_at: Moment
-    closed_by: str
-    entries: int
-    adjusting_entries: int
-    paid_out: dict[str, str]
-    balance: dict[str, str]
-
-
 class MonthResult(Document, frozen=True):
     """What became of a month that was to be closed.
 
@@ -51,7 +32,7 @@ class MonthResult(Document, frozen=True):
         is_settled: Whether each of its days was read so long after it that no change is expected.
     """
 
-    closed: ClosedMonthFacts
+    closed: ClosedMonth
     result: Literal["closed", "closed before"]
     is_settled: bool
 
@@ -87,7 +68,7 @@ class FilesDocument(Document, frozen=True):
 class ClosedMonthsDocument(Document, frozen=True):
     """Every month that is closed, by account and month."""
 
-    months: list[ClosedMonthFacts]
+    months: list[ClosedMonth]
 
 
 @click.group(cls=CommandGroup)
@@ -133,7 +114,7 @@ def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> N
     document = CloseDocument(
         months=[
             MonthResult(
-                closed=_facts(each.closed),
+                closed=each.closed,
                 result="closed" if each.is_new else "closed before",
                 is_settled=each.is_settled,
             )
@@ -160,10 +141,9 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     with open_stored_installation() as installation:
         keys = [each.key for each in _chosen(installation, chosen_accounts)]
         months = closed_months(installation.database, keys if chosen_accounts else None)
-    document = ClosedMonthsDocument(months=[_facts(each) for each in months])
-    output.document(document)
+    output.document(ClosedMonthsDocument(months=months))
     if months:
-        output.table("Closed", document.months, _COLUMNS)
+        output.table("Closed", months, _COLUMNS)
     else:
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
 
@@ -221,16 +201,3 @@ def _chosen(installation: Installation, names: Sequence[str]) -> Sequence[KnownA
     """
     database = installation.database
     return [account_named(database, name) for name in dict.fromkeys(names)] if names else accounts(database)
-
-
-def _facts(month: ClosedMonth) -> ClosedMonthFacts:
-    return ClosedMonthFacts(
-        account=month.account,
-        month=f"{month.month:%Y-%m}",
-        closed_at=month.booked_at,
-        closed_by=month.booked_by,
-        entries=month.entries,
-        adjusting_entries=month.adjusting_entries,
-        paid_out=dict(month.paid_out),
-        balance=dict(month.balance),
-    )

@@ -7,9 +7,10 @@ entry of the open month, which is the first one after the closed ones.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
+import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
@@ -18,6 +19,7 @@ from sqlalchemy import Connection
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.contract.window import read_month
 from seller_platform.errors import CheckFailedError, InputProblemError, RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.settledness import lookbacks
@@ -78,7 +80,8 @@ WITH sums AS (
     WHERE %(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)
     GROUP BY account, month, currency
 )
-SELECT closed.account, closed.month, closed.booked_at, closed.booked_by, coalesce(line.entries, 0) AS entries,
+SELECT closed.account, to_char(closed.month, 'YYYY-MM') AS month, closed.booked_at AS closed_at,
+       closed.booked_by AS closed_by, coalesce(line.entries, 0) AS entries,
        coalesce(line.adjusting_entries, 0) AS adjusting_entries,
        coalesce(sum.paid_out, '{}') AS paid_out, coalesce(sum.balance, '{}') AS balance
 FROM platform.bookings AS closed
@@ -96,12 +99,11 @@ ORDER BY closed.account, closed.month
 """
 
 
-@dataclass(frozen=True)
-class ClosedMonth:
-    """A month of an account that was closed.
+class ClosedMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A month of an account that is closed.
 
     Attributes:
-        month: Its first day.
+        month: As 2026-03.
         entries: How many journal entries were booked, those that adjust earlier months among them.
         paid_out: What was posted to the account of payouts, by currency; a debit is positive.
         balance: What the marketplace owes after the month, by currency, since the first month that was closed. A
@@ -109,13 +111,17 @@ class ClosedMonth:
     """
 
     account: str
-    month: date
-    booked_at: datetime
-    booked_by: str
+    month: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")]
+    closed_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    closed_by: str
     entries: int
     adjusting_entries: int
-    paid_out: Mapping[str, str]
-    balance: Mapping[str, str]
+    paid_out: dict[str, str]
+    balance: dict[str, str]
+
+    @property
+    def window(self) -> Window:
+        return Window.month_of(read_month(self.month))
 
 
 @dataclass(frozen=True)
@@ -175,12 +181,12 @@ def close_month(
             former = _closed(connection, [account.key])
             is_settled = _is_settled(database, connection, account, of_month, adaptive=adaptive)
         for each in former:
-            if each.month == month.start:
+            if each.window == month:
                 return Closing(each, is_new=False, is_settled=is_settled)
         _expect_turn(account, month, former)
         with connection.begin():
             _expect_ledger(connection, account, month, of_month)
-        months = [*(Window.month_of(each.month) for each in former), month]
+        months = [*(each.window for each in former), month]
         builds = _built(database, connection, mart, account, months)
         for each_month in months:  # a build that saw nothing booked would be stored after it
             hold_partition(connection, mart, account.key, each_month)
@@ -222,11 +228,10 @@ def _expect_turn(account: KnownAccount, month: Window, former: Sequence[ClosedMo
             code="MonthNotOverError",
             step="Close it from the first day of the next month on, in the time zone of the account.",
         )
-    if former and month.start != Window.month_of(former[-1].month).end:
-        next_month = Window.month_of(former[-1].month).end
+    if former and month.start != former[-1].window.end:
         raise RequestError(
-            f"{month.start:%Y-%m} of {account.key} cannot be closed: closed are {former[0].month:%Y-%m} to "
-            f"{former[-1].month:%Y-%m}, and the open month is {next_month:%Y-%m}",
+            f"{month.start:%Y-%m} of {account.key} cannot be closed: closed are {former[0].month} to "
+            f"{former[-1].month}, and the open month is {former[-1].window.end:%Y-%m}",
             code="MonthOrderError",
             step="Months are closed one after another: close the open month first. Months before the first one that "
             "was closed are not booked.",
@@ -236,7 +241,7 @@ def _expect_turn(account: KnownAccount, month: Window, former: Sequence[ClosedMo
 def _expect_ledger(connection: Connection, account: KnownAccount, month: Window, of_month: Mapping[str, Any]) -> None:
     """Raise an error if the ledger of a month is not complete, or is booked by another account."""
     driver, what = driver_of(connection), f"{month.start:%Y-%m} of {account.key} cannot be closed"
-    days = _first(driver, _READ_AFTER_DAYS, of_month)
+    days = driver.execute(_READ_AFTER_DAYS, of_month).fetchone()
     if days is None or days[0] is None or days[0] < 1:
         raise RequestError(
             f"{what}: not each day of the transactions was read after it ended. Load the month with "
@@ -244,7 +249,7 @@ def _expect_ledger(connection: Connection, account: KnownAccount, month: Window,
             "close it again",
             code="MonthIncompleteError",
         )
-    if other := _first(driver, _BOOKED_BY_ANOTHER, of_month):
+    if other := driver.execute(_BOOKED_BY_ANOTHER, of_month).fetchone():
         raise RequestError(
             f"{what}: its ledger has the entries of account {other[0]}, whose month is closed",
             code="LedgerBookedTwiceError",
@@ -276,7 +281,7 @@ def _built(
 
 
 def _expect_checks(connection: Connection, account: KnownAccount, bound: Mapping[str, Any]) -> None:
-    if failed := _first(driver_of(connection), _FAILED_CHECK, bound):
+    if failed := driver_of(connection).execute(_FAILED_CHECK, bound).fetchone():
         raise CheckFailedError(
             f"{bound['month']:%Y-%m} of {account.key} cannot be closed: a check of marts.journal_entries fails for "
             f"{failed[0]:%Y-%m}. {failed[1]}",
@@ -297,8 +302,3 @@ def _book(connection: Connection, account: KnownAccount, month: Window, bound: M
             code="JournalNumberTakenError",
             step="Keep the books of accounts of two upstreams in two installations.",
         ) from error
-
-
-def _first(driver: psycopg.Connection[Any], query: str, bound: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = driver.execute(query, bound).fetchone()
-    return row

@@ -1,6 +1,5 @@
 """The current token pair of each connection: encrypted, and changed only under its row lock."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -128,16 +127,7 @@ def reseal_grants(transaction: Connection, box: SecretBox) -> int:
 
 def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
     """Return a pair as encrypted bytes, for a row or a spool file."""
-    facts = {
-        "access_token": pair.access_token,
-        "refresh_token": pair.refresh_token,
-        "issued_at": pair.issued_at.isoformat(),
-        "expires_in_seconds": pair.expires_in_seconds,
-        "generation": pair.generation,
-        "authorization": pair.authorization,
-        "client": pair.client,
-    }
-    return box.seal(json.dumps(facts).encode())
+    return box.seal(msgspec.json.encode(pair))
 
 
 def open_pair(box: SecretBox, sealed: bytes, name: str) -> TokenPair:
@@ -146,9 +136,7 @@ def open_pair(box: SecretBox, sealed: bytes, name: str) -> TokenPair:
     Raises:
         SecretKeyError: It was encrypted with another key; `name` is in the message.
     """
-    facts = json.loads(box.open(sealed, name))
-    facts["issued_at"] = datetime.fromisoformat(facts["issued_at"])
-    return TokenPair(**facts)
+    return msgspec.json.decode(box.open(sealed, name), type=TokenPair)
 
 
 def _grant_of(connection: str) -> Select[Any]:

@@ -1,4 +1,4 @@
-"""The comments of the schemas, and of what libraries create in them."""
+"""The comments of the schemas, of what libraries create in them, and of views, which are created with theirs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,9 +38,23 @@ def comment_on_schemas(connection: Connection) -> None:
         driver.execute(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, sql.Literal(comment)))
 
 
-def comment_on_view(driver: psycopg.Connection[Any], view: str, comment: str, columns: Mapping[str, str]) -> None:
-    """Comment on a view, named with its schema, and on its columns."""
+def create_view(
+    driver: psycopg.Connection[Any], view: str, query: sql.Composable, comment: str, columns: Mapping[str, str]
+) -> None:
+    """Create a view anew with its comments, in place where its columns stay: views of others may read it.
+
+    Args:
+        view: Its name, with its schema.
+        columns: The comments of its columns, by name.
+    """
     name = sql.Identifier(*view.split("."))
+    create = sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(name, query)
+    try:
+        with driver.transaction():
+            driver.execute(create)
+    except psycopg.errors.InvalidTableDefinition:  # it is replaced only if it has the same first columns
+        driver.execute(sql.SQL("DROP VIEW {}").format(name))
+        driver.execute(create)
     driver.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(name, sql.Literal(comment)))
     for column, described in columns.items():
         commented = sql.SQL("{}.{}").format(name, sql.Identifier(column))

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
 
 _COLUMNS = """
@@ -54,7 +54,6 @@ _FORMS = (
 # The receipts of 160 days have every load of the days that readings of 90 days show at an age of 61 days.
 # Each dataset and account is computed by itself, so that a query for one of them reads its receipts alone.
 _SETTLEDNESS = sql.SQL("""
-CREATE OR REPLACE VIEW platform.settledness AS
 SELECT dataset, account, after_days, rows_percent, amounts_percent, observed_days
 FROM (SELECT DISTINCT dataset, account FROM platform.slices) AS pair
 JOIN (VALUES {amounts}) AS amounts (dataset, name) USING (dataset)
@@ -149,10 +148,9 @@ def create_functions(connection: Connection) -> None:
         for dataset in DATASETS
         if dataset.is_dated
     ]
-    driver.execute(_SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated)))
-    comment_on_view(
-        driver, "platform.settledness", "How much of a day still changes after how many days.", _SETTLEDNESS_COLUMNS
-    )
+    query = _SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated))
+    comment = "How much of a day still changes after how many days."
+    create_view(driver, "platform.settledness", query, comment, _SETTLEDNESS_COLUMNS)
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}

@@ -3,13 +3,12 @@
 They are created anew after each upgrade, because their columns are those of the tables.
 """
 
-import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import SELLER
 
 _COLUMNS = """
@@ -19,7 +18,6 @@ WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnu
 
 # The newest snapshot may have no rows: its slice has its day.
 _VIEW = sql.SQL("""
-CREATE OR REPLACE VIEW {view} AS
 SELECT {columns}
 FROM platform.accounts AS known
 CROSS JOIN LATERAL (
@@ -37,25 +35,15 @@ def latest_view_of(dataset: Dataset) -> str:
 
 
 def create_latest_views(connection: Connection) -> None:
-    """Create the view of each dataset that keeps snapshots, with the comments of its table's columns.
-
-    A view whose columns stay is replaced where it is, so that views of others may read it.
-    """
+    """Create the view of each dataset that keeps snapshots, with the comments of its table's columns."""
     driver = driver_of(connection)
     for dataset in [each for each in DATASETS if each.keeps_snapshots]:
-        view = sql.Identifier(*latest_view_of(dataset).split("."))
         columns = dict(driver.execute(_COLUMNS, [dataset.table]).fetchall())
-        statement = _VIEW.format(
-            view=view,
+        query = _VIEW.format(
             columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name in columns),
             day=sql.Identifier(dataset.slice_column),
             table=sql.Identifier(SELLER, dataset.name),
             name=sql.Literal(dataset.name),
         )
-        try:
-            with driver.transaction():
-                driver.execute(statement)
-        except psycopg.errors.InvalidTableDefinition:  # it is replaced only if it has the same first columns
-            driver.execute(sql.SQL("DROP VIEW {}").format(view))
-            driver.execute(statement)
-        comment_on_view(driver, latest_view_of(dataset), f"The newest snapshot of each account. {dataset.doc}", columns)
+        comment = f"The newest snapshot of each account. {dataset.doc}"
+        create_view(driver, latest_view_of(dataset), query, comment, columns)

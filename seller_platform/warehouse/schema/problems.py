@@ -6,15 +6,13 @@ their union. It is created anew after each upgrade, because it follows from the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.comments import create_view
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,6 @@ _SOURCE = (
     "SELECT problem.* FROM (SELECT {absent}) AS absent, LATERAL (SELECT {columns} FROM ({select}) AS source) AS problem"
 )
 _VIEW = """
-CREATE OR REPLACE VIEW platform.problems AS
 SELECT problem.*, known.until AS acknowledged_until, known.by AS acknowledged_by
 FROM ({sources}) AS problem
 LEFT JOIN platform.acknowledgements AS known
@@ -102,21 +99,14 @@ WHERE problem.kind = 'retired'
 
 
 def create_problems(connection: Connection, sources: Sequence[ProblemSource]) -> None:
-    """Create the view anew, in place where its columns stay: views of others may read it."""
-    driver = driver_of(connection)
-    try:
-        with driver.transaction():
-            _create(driver, sources)
-    except psycopg.errors.InvalidTableDefinition:
-        driver.execute("DROP VIEW platform.problems")
-        _create(driver, sources)
-    comment_on_view(driver, "platform.problems", "What is wrong now, one row for each thing.", _COLUMNS | _ACKNOWLEDGED)
-
-
-def _create(driver: psycopg.Connection[Any], sources: Sequence[ProblemSource]) -> None:
+    """Create the view anew."""
     absent = ", ".join(f"{value} AS {name}" for name, value in _ABSENT.items())
     columns = ", ".join(_COLUMNS).replace(
         "exit_code", f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
     )
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
-    driver.execute(sql.SQL(_VIEW.format(sources=" UNION ALL ".join(selects))))
+    query, comment = (
+        sql.SQL(_VIEW.format(sources=" UNION ALL ".join(selects))),
+        "What is wrong now, one row for each thing.",
+    )
+    create_view(driver_of(connection), "platform.problems", query, comment, _COLUMNS | _ACKNOWLEDGED)

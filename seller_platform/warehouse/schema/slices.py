@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import LOADS
 
 # A load that is held ends when later loads, published or held, have all its days together. One that does not add up to
@@ -76,13 +76,15 @@ $$;
 COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.'
 """
 
-_RECEIPTS = """
-CREATE OR REPLACE VIEW platform.published_loads AS SELECT * FROM platform.loads WHERE verdict <> 'held';
-CREATE OR REPLACE VIEW platform.readings AS SELECT * FROM platform.published_loads WHERE notes -> 'reverts_load' IS NULL
-"""
-_COMMENTS_OF_RECEIPTS = {
-    "published_loads": "Receipts of loads that were published: readings that were not held, and reverts.",
-    "readings": "Receipts of readings that were published.",
+_RECEIPTS = {
+    "published_loads": (
+        sql.SQL("SELECT * FROM platform.loads WHERE verdict <> 'held'"),
+        "Receipts of loads that were published: readings that were not held, and reverts.",
+    ),
+    "readings": (
+        sql.SQL("SELECT * FROM platform.published_loads WHERE notes -> 'reverts_load' IS NULL"),
+        "Receipts of readings that were published.",
+    ),
 }
 
 _MONTH_OF_SLICE = sql.SQL("""
@@ -222,11 +224,9 @@ DAYS_OF_SLICE = """
 def keep_slices(connection: Connection) -> None:
     """Create the views of receipts, the trigger that writes the row of a slice after each, and its functions, anew."""
     driver = driver_of(connection)
-    driver.execute(_RECEIPTS)
-    for view, comment in _COMMENTS_OF_RECEIPTS.items():
-        comment_on_view(
-            driver, f"platform.{view}", comment, {column.name: column.comment or "" for column in LOADS.columns}
-        )
+    columns = {column.name: column.comment or "" for column in LOADS.columns}
+    for view, (query, comment) in _RECEIPTS.items():
+        create_view(driver, f"platform.{view}", query, comment, columns)
     dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
     driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
     driver.execute(_IS_RESTATED)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
 
 READ_WITHIN_HOURS = 26
@@ -16,7 +16,6 @@ READ_WITHIN_HOURS = 26
 
 # An upstream need not offer what upstreams compute. It does if it has answered for any account.
 _OFFERED = sql.SQL("""
-CREATE OR REPLACE VIEW platform.offered_slices AS
 SELECT declared.dataset, declared.is_dated, listed.key AS account, listed.retired_at
 FROM platform.accounts AS listed
 JOIN platform.connections AS own ON own.name = listed.connection
@@ -130,8 +129,7 @@ def create_unread_slices(connection: Connection) -> None:
         sql.SQL("({}, {}, {})").format(dataset.name, dataset.is_dated, dataset.is_computed) for dataset in REFRESHED
     ]
     computed = [dataset.name for dataset in REFRESHED if dataset.is_computed]
-    driver.execute(_OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed)))
+    query = _OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed))
+    comment = "What each upstream offers of each account."
+    create_view(driver, "platform.offered_slices", query, comment, _COLUMNS_OF_OFFERED)
     driver.execute(_UNREAD)
-    comment_on_view(
-        driver, "platform.offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED
-    )
