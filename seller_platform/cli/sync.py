@@ -281,7 +281,8 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             processes_for(division.rows, settings, database.url) as processes,
         ):
             pause = settings.second_reading_seconds
-            for result in load_each(requests, loader, processes=processes, second_reading_seconds=pause):
+            elsewhere = processes.load if processes else None
+            for result in load_each(requests, loader, elsewhere=elsewhere, second_reading_seconds=pause):
                 results.append(result)
                 show(len(results))
     return synced.and_loaded(results, division.later, account_titles(database))

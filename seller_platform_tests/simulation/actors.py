@@ -394,7 +394,7 @@ def sync(world: "World", process: "Process", random: Random) -> None:
     loader = SliceLoader(process.database, lambda _: process.api, now, run_id, adaptive=False)
     requests = [SliceRequest(each, world.account.key, world.months[-1]) for each in world.datasets if each.is_dated]
     others = [world.processes[name] for name in PROCESSES if name != process.name]
-    results = load_each(requests, loader, processes=_Others(world, others, random), at_once=2)
+    results = load_each(requests, loader, elsewhere=_Others(world, others, random).load, at_once=2)
     _ended(world, process, results, run_id)
 
 

@@ -83,7 +83,7 @@ def _discover(
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     started_at = utc_now()
     slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
-    with observed_load(slice_, run_id=run_id) as observed:
+    with observed_load(slice_, run_id=run_id) as stored:
         user = fetch_user(api)
         with open_load(database, slice_, by_value=repairs) as load:
             discovered, others = read_accounts(api, database, load)
@@ -95,7 +95,7 @@ def _discover(
             by_key = [(each.key, each) for each in listed]
             facts = replace(facts, requests=facts.requests + 1, notes=notes)
             judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs, other_identities=others)
-            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
+            receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
             save_accounts(database, connection.name, by_key)
     return [KnownAccount(each.key, connection.name, each) for each in listed], receipt

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import Protocol
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
@@ -54,14 +52,6 @@ def log_wait(request: SliceRequest, reason: str) -> None:
     _LOG.warning("%s waits: %s", request, reason)
 
 
-class Processes(Protocol):
-    """Load slices in other processes; threads may share them."""
-
-    def load(self, request: SliceRequest, loader: "SliceLoader") -> Receipt | None:
-        """Load a slice as the loader does, which loads it where no other process can."""
-        ...
-
-
 @dataclass(frozen=True)
 class SliceLoader:
     """Loads slices in this process; threads may share it.
@@ -99,7 +89,7 @@ def load_each(
     requests: Sequence[SliceRequest],
     loader: SliceLoader,
     *,
-    processes: Processes | None = None,
+    elsewhere: Callable[[SliceRequest, SliceLoader], Receipt | None] | None = None,
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
     second_reading_seconds: float = SECOND_READING_SECONDS,
@@ -123,10 +113,10 @@ def load_each(
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
 
     Args:
-        processes: Load the slices, in place of this process.
+        elsewhere: Loads a slice as the loader does, in another process if it can; threads call it.
         records: Store the error of a slice that failed, and delete that of one that was loaded.
     """
-    load = loader.load if processes is None else partial(processes.load, loader=loader)
+    load = loader.load if elsewhere is None else lambda request: elsewhere(request, loader)
     doubtful: list[SliceRequest] = []
     not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
     loaded: list[Receipt] = []

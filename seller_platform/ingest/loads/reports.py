@@ -208,11 +208,11 @@ def load_report(
     day = job.requested_at.astimezone(account.zone).date()
     try:
         slice_ = Slice.of(account, REPORT_ROWS, Window.day(day), job.report_id)
-        with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
+        with observed_load(slice_, run_id=run_id) as stored, open_load(database, slice_) as load:
             facts = download_report(for_reports(api), account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}
             facts = dataclasses.replace(facts, notes={**order, **facts.notes})
-            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
+            receipt = stored(load.store(facts, started_at=started_at, run_id=run_id))
     except RequestRefusedError as error:
         _moved(database, job, _after_refusal(job, error, clock()))
         return None

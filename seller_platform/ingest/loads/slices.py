@@ -17,7 +17,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.products import skus_of_account
-from seller_platform.warehouse.loads.receipts import days_read, unsettled, was_loaded
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, was_loaded
 from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -94,13 +94,13 @@ def load_slice(
     judge = Judge(settled, is_second=is_second, accepted=accepted, repairs=request.repairs)
     slice_ = Slice.of(account, dataset, window)
     opened = open_load(database, slice_, by_value=request.by_value)
-    with observed_load(slice_, run_id=run_id) as observed, opened as load:
+    with observed_load(slice_, run_id=run_id) as stored, opened as load:
         facts = read_slice(api, database, account, load)
         today = started_at.astimezone(account.zone).date()
         unusual = unusual_days(database, dataset, account.key, window, load.spool.days, today=today)
         found = {"was_settled": was_settled, "unusual_days": unusual}
         facts = replace(facts, notes={**facts.notes, **{name: each for name, each in found.items() if each}})
-        return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
+        return published(stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
 
 
 def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
@@ -156,9 +156,13 @@ def window_to_load(database: Database, account: KnownAccount, request: SliceRequ
         return None
     if request.whole:
         return month
-    read = days_read(database, request.dataset, account.key, month, zone, now=now)
-    part = unsettled(request.dataset, month, read, lookback_days=request.lookback_days)
-    return month if part is not None and not request.dataset.is_divisible else part
+    dataset, days, day = request.dataset, request.lookback_days, AccountDay.at(now, account.key, zone)
+    lookbacks = {(dataset.name, account.key): dataset.lookback_days if days is None else days}
+    due = days_due(database, [dataset], [day], since=month.start, again=True, lookbacks=lookbacks)
+    parts = [each for windows in due.values() for each in windows if each.start < month.end]
+    if not parts or not dataset.is_divisible:
+        return month if parts else None
+    return Window(parts[0].start, min(parts[-1].end, month.end))
 
 
 def _settled_days(
@@ -172,6 +176,6 @@ def _settled_days(
     lookback = timedelta(days=dataset.lookback_days if days is None else days)
     if not dataset.is_dated or window.start + lookback >= started_at.astimezone(account.zone).date():
         return frozenset()
-    read = days_read(database, dataset, account.key, window, account.zone, now=started_at, held_too=True)
+    read = days_read(database, dataset, account.key, window, account.zone, now=started_at)
     settled = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
     return settled if dataset.is_divisible or len(settled) == window.days else frozenset()

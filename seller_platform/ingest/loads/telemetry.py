@@ -1,8 +1,9 @@
 """Logs and traces of loads: facts about each slice, never its rows."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from opentelemetry.trace import Span
 
@@ -14,40 +15,12 @@ from seller_platform.warehouse.loads.slices import Receipt, Slice
 _LOG = logging.getLogger(__name__)
 
 
-class ObservedLoad:
-    """The span of a running load."""
-
-    def __init__(self, current: Span) -> None:
-        self._span = current
-
-    def stored(self, receipt: Receipt) -> Receipt:
-        """Log the receipt, add it to the span, and return it."""
-        attributes = {
-            "load_id": receipt.id,
-            "rows": receipt.rows,
-            "announced": receipt.announced,
-            "verdict": receipt.verdict.value,
-            "requests": receipt.requests,
-            "pages": receipt.pages,
-            "body_bytes": receipt.body_bytes,
-            "seconds": round(receipt.seconds, 3),
-        }
-        self._span.set_attributes(with_values(_named(attributes)))
-        _LOG.info(
-            "%s of %s, %s: %d rows, %s",
-            receipt.dataset,
-            receipt.account,
-            receipt.window,
-            receipt.rows,
-            receipt.verdict,
-            extra=facts(**attributes),
-        )
-        return receipt
-
-
 @contextmanager
-def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[ObservedLoad]:
-    """Add the slice and the Dagster run to all logs and spans within the block."""
+def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[Callable[[Receipt], Receipt]]:
+    """Add the slice and the Dagster run to all logs and spans within the block.
+
+    It lends a function that logs the receipt, adds it to the span, and returns it.
+    """
     attributes = {
         "dataset": requested.dataset.name,
         "account": requested.account,
@@ -56,11 +29,35 @@ def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[ObservedL
     }
     with log_context(**attributes), span(f"load {requested.dataset.name}", _named(attributes)) as current:
         try:
-            yield ObservedLoad(current)
+            yield partial(_stored, current)
         except SellerPlatformError as error:
             if are_json():  # people see the error in Dagster, or at the end of the command
                 _LOG.error("%s", error, extra=facts(error=error.code, next_step=error.next_step))
             raise
+
+
+def _stored(current: Span, receipt: Receipt) -> Receipt:
+    attributes = {
+        "load_id": receipt.id,
+        "rows": receipt.rows,
+        "announced": receipt.announced,
+        "verdict": receipt.verdict.value,
+        "requests": receipt.requests,
+        "pages": receipt.pages,
+        "body_bytes": receipt.body_bytes,
+        "seconds": round(receipt.seconds, 3),
+    }
+    current.set_attributes(with_values(_named(attributes)))
+    _LOG.info(
+        "%s of %s, %s: %d rows, %s",
+        receipt.dataset,
+        receipt.account,
+        receipt.window,
+        receipt.rows,
+        receipt.verdict,
+        extra=facts(**attributes),
+    )
+    return receipt
 
 
 def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:

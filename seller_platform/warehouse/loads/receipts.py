@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, Select, bindparam, exists, or_, select, text
+from sqlalchemy import exists, or_, select, text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
@@ -135,50 +134,31 @@ def days_read(
     zone: ZoneInfo,
     *,
     now: datetime,
-    held_too: bool = False,
 ) -> dict[date, date]:
     """Return the local day on which each day of a dated list that was read was last read.
 
-    A revert is not a reading. Days whose last reading is held are left out, because they are to be read again; so are
-    days that were read under another time zone or currency than the account's present one.
-
-    Args:
-        held_too: Return those, too, with their last published reading.
+    A reading that is held does not count, and a revert is none. Days that were read under another time zone or currency
+    than the account's present one are left out.
     """
-    of = {"of_dataset": dataset.name, "of_account": account}
-    read: dict[date, date] = {}
-    with database.begin() as connection:
-        months = connection.execute(_MONTHS_READ, of | {"begin": window.start, "end": window.end})
-        for month, moments in months:
-            for day, moment in zip(Window.month_of(month).each_day(), moments, strict=False):
-                if moment is not None and moment < now + CLOCKS_DIFFER and day in window:
-                    read[day] = moment.astimezone(zone).date()
-        for receipt in () if held_too else _receipts(connection, _OPEN_HOLDS_OF, of):
-            for day in receipt.window.each_day():
-                read.pop(day, None)
-    return read
+    bound = {"of_dataset": dataset.name, "of_account": account, "begin": window.start, "end": window.end}
+    return {
+        day: moment.astimezone(zone).date()
+        for month, moments in database.execute(_MONTHS_READ, bound)
+        for day, moment in zip(Window.month_of(month).each_day(), moments, strict=False)
+        if moment is not None and moment < now + CLOCKS_DIFFER and day in window
+    }
 
 
 def open_holds(database: Database) -> tuple[Receipt, ...]:
     """Return the receipts of readings that are held: no later loads published their days, or held them again."""
-    with database.begin() as connection:
-        return _receipts(connection, _OPEN_HOLDS, {})
+    held = (
+        select(LOADS)
+        .join(SLICES, LOADS.c.id == SLICES.c.held_load_ids.any_())
+        .where(text("held_load_ids <> '{}'"))
+        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
+    )
+    return tuple(Receipt.of(row) for row in database.execute(held).mappings())
 
-
-def _receipts(connection: Connection, statement: Select[Any], values: Mapping[str, object]) -> tuple[Receipt, ...]:
-    return tuple(Receipt.of(row) for row in connection.execute(statement, values).mappings())
-
-
-# Built once: every load executes them, and to build such a statement takes as long as to execute it.
-_OPEN_HOLDS = (
-    select(LOADS)
-    .join(SLICES, LOADS.c.id == SLICES.c.held_load_ids.any_())
-    .where(text("held_load_ids <> '{}'"))
-    .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
-)
-_OPEN_HOLDS_OF = _OPEN_HOLDS.where(
-    SLICES.c.dataset == bindparam("of_dataset"), SLICES.c.account == bindparam("of_account")
-)
 
 _IS_PRESENT = """
     (slice.time_zone <> nullif(present.timezone, '') OR slice.currency <> present.currency_code) IS NOT TRUE
@@ -194,22 +174,6 @@ _MONTHS_READ = text(f"""
 
 _WAS_READ = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))
 """The condition for slices of which a reading was stored or held."""
-
-
-def unsettled(
-    dataset: Dataset, window: Window, read: dict[date, date], *, lookback_days: int | None = None
-) -> Window | None:
-    """Return the part of a window that may have changed since; None if none may.
-
-    A day is settled once it was read later than the lookback after it. The part is the smallest window with every
-    unsettled day in it.
-
-    Args:
-        lookback_days: How many days back rows may still change; by default as the dataset says.
-    """
-    lookback = timedelta(days=dataset.lookback_days if lookback_days is None else lookback_days)
-    open_days = [day for day in window.each_day() if day not in read or read[day] <= day + lookback]
-    return Window(open_days[0], open_days[-1] + timedelta(days=1)) if open_days else None
 
 
 @dataclass(frozen=True)
@@ -298,11 +262,12 @@ def days_due(
 ) -> dict[tuple[str, str], tuple[Window, ...]]:
     """Return the days that a refresh has to read, by name of dataset and account.
 
-    Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
-    account's today began, or if it was read under another time zone or currency than the account's present one. Of a
-    snapshot only today can be due. Days that are held are due each day, and so are those that do not add up to their
-    total, until three days confirm it. One statement serves all accounts. A reading of one or two days in the first
-    hour of today does not count for the days before, because it was made for the last orders of yesterday.
+    Pairs without such days are left out. A day is settled once it was read later than the lookback after it. A day is
+    due if it is not settled and was not read since its account's today began, or if it was read under another time zone
+    or currency than the account's present one. Of a snapshot only today can be due. Days that are held are due each
+    day, and so are those that do not add up to their total, until three days confirm it. One statement serves all
+    accounts. A reading of one or two days in the first hour of today does not count for the days before, because it was
+    made for the last orders of yesterday.
 
     Args:
         since: The first day of interest of dated datasets.

@@ -144,18 +144,6 @@ def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database)
     assert sent == [{"default": 1}, {"default": 1}]
 
 
-def test_two_reservations_come_from_the_same_day(database: Database) -> None:
-    counted = meter(database, 5)
-
-    with counted.reserved(2) as outer, counted.reserved(3):
-        assert requests_sent(database, TODAY) == {"default": 5}
-
-    assert requests_sent(database, TODAY) == {"default": 0}
-    outer.give_back()
-    outer.take()
-    assert requests_sent(database, TODAY) == {"default": 1}
-
-
 def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -> None:
     with (
         pytest.raises(BudgetTooSmallError, match=r"about 6 requests.*may send 5 a day"),

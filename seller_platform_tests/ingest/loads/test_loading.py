@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -20,7 +19,6 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.refusals import refusals
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.loads.test_slices import TOKYO
 from seller_platform_tests.support.receipts import mark_loaded
@@ -32,17 +30,6 @@ SUMS = dataset_named("sales_by_date")
 MARCH = Window.month_of(date(2026, 3, 1))
 
 
-@dataclass(frozen=True)
-class _Elsewhere:
-    """Loads slices by a function."""
-
-    work: Callable[[SliceRequest], Any]
-
-    def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
-        self.work(request)
-        return None
-
-
 def _never(_: str) -> Any:
     raise AssertionError("no request is sent")
 
@@ -51,7 +38,7 @@ def _load_each(
     requests: Sequence[SliceRequest], work: Callable[[SliceRequest], Any], database: Database, **options: Any
 ) -> Iterator[SliceResult]:
     loader = SliceLoader(database, _never, datetime(2026, 3, 10, 20, tzinfo=UTC), "run", adaptive=False)
-    return load_each(requests, loader, processes=_Elsewhere(work), **options)
+    return load_each(requests, loader, elsewhere=lambda request, _: work(request), **options)
 
 
 def _requests(count: int) -> list[SliceRequest]:

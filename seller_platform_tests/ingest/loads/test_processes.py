@@ -101,7 +101,7 @@ def test_slices_are_loaded_in_processes_with_one_receipt_each(connected: Connect
     loader = SliceLoader(connected.database, never, NOW, "run")
 
     with connected.processes() as processes:
-        results = list(load_each(requests, loader, processes=processes))
+        results = list(load_each(requests, loader, elsewhere=processes.load))
         later = processes.load(request_of("orders", date(2026, 6, 1)), loader)
         running = pids()
         shown = [(Path(f"/proc/{pid}") / name).read_bytes() for pid in running for name in ("cmdline", "environ")]
@@ -172,7 +172,7 @@ def test_without_the_processes_this_one_loads(
     with connected.loader() as loader, connected.processes() as processes:
         processes.load(requests[0], loader)
         results = []
-        for number, result in enumerate(load_each(requests * 2, loader, processes=processes)):
+        for number, result in enumerate(load_each(requests * 2, loader, elsewhere=processes.load)):
             for pid in pids() if number == 0 else ():
                 os.kill(pid, signal_number)
             results.append(result.receipt)

@@ -18,6 +18,7 @@ from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
 
 TOKYO = KnownAccount("jp-1", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
 TRANSACTIONS, BY_PRODUCT, STOCK = (
@@ -47,6 +48,16 @@ def test_the_running_month_is_read_until_the_accounts_today(database: Database) 
 
 def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
     assert _window(database, SliceRequest(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
+
+
+def test_settled_days_without_their_total_are_read_again_until_confirmed(database: Database) -> None:
+    january, windows = Window.month_of(date(2026, 1, 1)), []
+    for day in (1, 2, 3):
+        at = datetime(2026, 3, day, tzinfo=UTC)
+        store_receipt(database, TRANSACTIONS, TOKYO.key, january, at=at, announced=5, verdict="mismatch")
+        windows.append(_window(database, SliceRequest(TRANSACTIONS, TOKYO.key, january), whole=False))
+
+    assert windows == [january, january, None]
 
 
 def test_days_that_may_have_changed_are_read_again_sums_as_whole_months(database: Database) -> None:

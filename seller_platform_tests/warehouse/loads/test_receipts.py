@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.loads.receipts import days_read, newest_receipts, unreported_loads, was_loaded
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, newest_receipts, unreported_loads, was_loaded
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
@@ -55,13 +55,14 @@ def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> Non
     }
 
 
-def test_holds_of_other_lists_and_accounts_leave_the_days_read(database: Database) -> None:
+def test_days_that_are_held_are_due_not_those_of_other_holds(database: Database) -> None:
     april = Window.month_of(date(2026, 4, 1))
     mark_loaded(database, ORDERS, "jp-1", april)
     for dataset, account in ((DAILY, "jp-1"), (TRANSACTIONS, "jp-1"), (ORDERS, "S.IN"), (ORDERS, "S.KR")):
         store_receipt(database, dataset, account, april, verdict="held", changed=False)
     store_receipt(database, ORDERS, "jp-1", Window.day(april.start), verdict="held", changed=False)
 
-    read = days_read(database, ORDERS, "jp-1", april, ZONE, now=datetime.now(UTC))
+    day = AccountDay.at(datetime.now(UTC), "jp-1", ZONE)
+    due = days_due(database, [ORDERS], [day], since=april.start, again=True, lookbacks={("orders", "jp-1"): -100})
 
-    assert set(read) == {*april.each_day()} - {april.start}
+    assert due["orders", "jp-1"][0] == Window.day(april.start)
