@@ -13,7 +13,6 @@ from seller_platform.warehouse.jobs.cost_plans import (
     PlannedCosts,
     periods_document,
     plan_of,
-    plan_with_uid,
     save_plan,
 )
 from seller_platform.warehouse.postgres.database import Database
@@ -73,11 +72,9 @@ def read_plan(database: Database, named: str) -> CostPlan:
         raise invalid_cost_plan(named, "the file is not one that `--out` wrote") from error
     except msgspec.DecodeError as error:
         raise invalid_cost_plan(named, "the file is not JSON") from error
-    stored = plan_with_uid(database, file.uid)
-    if stored is None:
-        return save_plan(
-            database, file.writes, uid=file.uid, made_at=file.made_at, made_by=file.made_by, source=file.source
-        )
-    if [PlannedCosts(*each.product, each.before, each.wanted) for each in stored.writes] != [*file.writes]:
+    stored = save_plan(
+        database, file.writes, uid=file.uid, made_at=file.made_at, made_by=file.made_by, source=file.source
+    )
+    if {PlannedCosts(*each.product, each.before, each.wanted) for each in stored.writes} != {*file.writes}:
         raise invalid_cost_plan(named, f"the file differs from plan {stored.id}, which it was written from")
     return stored

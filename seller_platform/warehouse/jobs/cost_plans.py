@@ -149,22 +149,25 @@ def save_plan(
     source: str,
     undo_of: int | None = None,
 ) -> CostPlan:
-    """Store a plan and return it."""
+    """Store a plan and return it, or the stored one that has its UUID."""
     values = {"uid": uid, "made_at": made_at, "made_by": made_by, "source": source, "undo_of": undo_of}
     with database.begin() as connection:
-        number = connection.execute(insert(COST_PLANS).values(values).returning(COST_PLANS.c.id)).scalar_one()
-        rows = [
-            {
-                "plan": number,
-                "account": each.account,
-                "sku": each.sku,
-                "before": periods_document(each.before),
-                "wanted": periods_document(each.wanted),
-                "state": WriteState.PLANNED.value,
-            }
-            for each in costs
-        ]
-        connection.execute(insert(COST_WRITES), rows)
+        stored = select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)
+        number = connection.execute(stored).scalar_one_or_none()
+        if number is None:
+            number = connection.execute(insert(COST_PLANS).values(values).returning(COST_PLANS.c.id)).scalar_one()
+            rows = [
+                {
+                    "plan": number,
+                    "account": each.account,
+                    "sku": each.sku,
+                    "before": periods_document(each.before),
+                    "wanted": periods_document(each.wanted),
+                    "state": WriteState.PLANNED.value,
+                }
+                for each in costs
+            ]
+            connection.execute(insert(COST_WRITES), rows)
     return plan_of(database, number)
 
 
@@ -186,12 +189,6 @@ def plan_of(database: Database, number: int) -> CostPlan:
         statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
         writes = msgspec.convert(connection.execute(statement).all(), tuple[CostWrite, ...], from_attributes=True)
     return CostPlan(**plan, writes=writes)
-
-
-def plan_with_uid(database: Database, uid: UUID) -> CostPlan | None:
-    """Return the plan with that UUID; None where it was never stored here."""
-    number = database.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
-    return None if number is None else plan_of(database, number)
 
 
 def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite]) -> None:
