@@ -1,6 +1,6 @@
-"""The API on the wire: paths, limits, the envelope of a page, and error bodies."""
+"""The API on the wire: paths, limits, the envelope of a page, and fields of errors."""
 
-from collections.abc import Mapping, Sequence
+from typing import Final
 
 AUTHORIZE = "/oauth/authorize"
 TOKEN = "/oauth/token"  # noqa: S105  # a path, not a password
@@ -30,15 +30,6 @@ TOTAL = "total"
 PER_PAGE = "per_page"
 LAST_PAGE = "last_page"
 
-ENVELOPE = {
-    CURRENT_PAGE: "The page returned.",
-    ROWS: "The rows of the page.",
-    TOTAL: "Rows on all pages.",
-    PER_PAGE: "Rows on a full page.",
-    LAST_PAGE: "Number of the last page.",
-}
-"""One sentence for each field."""
-
 
 def last_page_of(total: int, per_page: int) -> int:
     """Return the number of the last page; an empty list has one empty page."""
@@ -48,35 +39,12 @@ def last_page_of(total: int, per_page: int) -> int:
 ERROR_WORD = "error"
 """The field that carries an error, and the value of `status` of an answer that is one."""
 STATUS = "status"
-CODE = "code"
 MESSAGE = "message"
 PARAMETERS = "errors"
-REASON = "reason"
-REPLICA = "replica"
+REPLICA: Final = "replica"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 """The header by which a repeated request is recognised (draft-ietf-httpapi-idempotency-key-header)."""
 AS_OF = "as_of"
 """The parameter of our lists that pins a walk over the pages to one moment; links to the next page carry it."""
 COMPUTED_BY = "X-Computed-By"
 """The header of answers whose rows a replica computed; its value is `REPLICA`."""
-
-ERROR = {
-    STATUS: "Always `error`.",
-    CODE: "The HTTP status of the answer.",
-    MESSAGE: "What is wrong, which value was sent, and what is allowed.",
-    PARAMETERS: "For each parameter that cannot be used, what is wrong with it; with status 422 only.",
-    REASON: "`replica` where only the service can answer that the rows were loaded from; else absent.",
-}
-"""One sentence for each field."""
-
-
-def error_body(
-    code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None, *, reason: str | None = None
-) -> dict[str, object]:
-    """Return the body of an error; `parameters` lists the problems of each parameter."""
-    body: dict[str, object] = {STATUS: ERROR_WORD, CODE: code, MESSAGE: message}
-    if parameters:
-        body[PARAMETERS] = {name: list(problems) for name, problems in parameters.items()}
-    if reason is not None:
-        body[REASON] = reason
-    return body

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,13 +20,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN, error_body
-from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
+from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN
+from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
-from seller_platform.service.http.middleware import Envelop
+from seller_platform.service.http.middleware import Envelop, ErrorAnswer
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
-from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
+from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, message_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
@@ -49,7 +49,6 @@ from seller_platform.service.pages.rendering import (
     answer_home,
     answer_static,
     document_with_script,
-    page_of,
     render_message,
 )
 from seller_platform.service.pages.sessions import LoginOptions
@@ -143,6 +142,9 @@ def create_app(
             await store.close()
             await asyncio.to_thread(flush_traces)
 
+    async def answer_without_route(request: Request, error: Exception) -> Response:
+        return answer_error(request, error)
+
     routes = (
         status_route(store),
         *user_routes(store),
@@ -151,7 +153,7 @@ def create_app(
         *cost_routes(store, clock, limits),
         *report_routes(store, clock, limits),
     )
-    is_page, quick = _page_test(routes), partial(admission.admitting_anyone, cost=Cost.QUICK)
+    answer_error, quick = _error_answer(routes), partial(admission.admitting_anyone, cost=Cost.QUICK)
     app = Starlette(
         routes=[
             *(
@@ -171,14 +173,10 @@ def create_app(
             *(agents.routes(admission) if agents else [routing.Route(MCP, _refuse_agents, methods=["POST"])]),
         ],
         middleware=[
-            Middleware(Envelop, measures=measures, is_https=location.is_https),
-            Middleware(CheckHost, location=location, refuse=partial(_answer_misdirected, is_page)),
+            Middleware(Envelop, measures=measures, answer_error=answer_error, is_https=location.is_https),
+            Middleware(CheckHost, location=location),
         ],
-        exception_handlers={
-            ApiError: _answer_error,
-            WarehouseUnavailableError: _answer_error,
-            HTTPException: partial(_answer_without_route, is_page),
-        },
+        exception_handlers={HTTPException: answer_without_route},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -224,8 +222,8 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         *(("POST", path, admission.admitting_anyone(page, Cost.PASSWORD)) for path, page in with_passwords),
     ]
     return [
-        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in admitted),
-        routing.Route(AUTHORIZE, page_of(authorization), methods=["GET", "POST"]),
+        *(routing.Route(path, page, methods=[method]) for method, path, page in admitted),
+        routing.Route(AUTHORIZE, authorization, methods=["GET", "POST"]),
         *(routing.Route(path, answer_static, middleware=_COMPRESSED) for path in STATIC_FILES),
     ]
 
@@ -250,7 +248,7 @@ def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
 
     return [
         routing.Route(OPENAPI, answer_document, middleware=_COMPRESSED),
-        routing.Route(DOCS, page_of(answer_docs), middleware=_COMPRESSED),
+        routing.Route(DOCS, answer_docs, middleware=_COMPRESSED),
     ]
 
 
@@ -258,47 +256,28 @@ async def _refuse_agents(_: Request) -> Response:
     raise NotFoundError("agents are not served here; the operator starts `service run` with --mcp to serve them")
 
 
-async def _answer_error(_: Request, error: Exception) -> Response:
-    return error_answer(error)
-
-
-async def _answer_without_route(is_page: Callable[[Request], bool], request: Request, error: Exception) -> Response:
-    """Answer a request that no route takes."""
-    assert isinstance(error, HTTPException)
-    headers: Mapping[str, str] = {}
-    message = str(error)
-    if error.status_code == 404:
-        message = f"there is nothing at {request.scope['path'][:100]!a}"
-    elif error.status_code == 405:
-        methods = allowed_methods(request)
-        headers = {"Allow": ", ".join(methods)}
-        if request.method == "OPTIONS":
-            return Response(None, 204, headers)
-        message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-    if is_page(request):
-        return render_message(error.status_code, message, headers, request=request)
-    return json_answer(error_body(error.status_code, message), error.status_code, headers)
-
-
-async def _answer_misdirected(
-    is_page: Callable[[Request], bool], request: Request, error: MisdirectedRequestError
-) -> Response:
-    """Answer a request for another host."""
-    if is_page(request):
-        return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
-    return error_answer(error)
-
-
-def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:
-    """Return whether a request is answered with a page: it is a browser's, and its path is not the API's."""
+def _error_answer(routes: Sequence[Route]) -> ErrorAnswer:
+    """Return what answers an error: with a page if a page failed or a browser asks outside of the API, else in JSON."""
     api = {_first_part(MCP), *(_first_part(route.operation.path) for route in routes)}
 
-    def is_page(request: Request) -> bool:
-        path = request.scope["path"]
+    def answer(request: Request, error: Exception) -> Response:
+        path, is_of_page = request.scope["path"], "route" in request.scope
+        if isinstance(error, HTTPException):  # no route takes the request
+            methods, is_of_page = allowed_methods(request), False
+            headers, message = {}, f"there is nothing at {path[:100]!a}"
+            if error.status_code == 405:
+                headers = {"Allow": ", ".join(methods)}
+                message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
+                if request.method == "OPTIONS":
+                    return Response(None, 204, headers)
+            error = ApiError(message, status=error.status_code, headers=headers)
         is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, OPENAPI)
-        return not is_api and "text/html" in request.headers.get("accept", "")
+        if is_api or not (is_of_page or "text/html" in request.headers.get("accept", "")):
+            return error_answer(error)
+        home = error.public_url if isinstance(error, MisdirectedRequestError) else None
+        return render_message(*message_of(error), request=request, home=home or HOME)
 
-    return is_page
+    return answer
 
 
 def _first_part(path: str) -> str:

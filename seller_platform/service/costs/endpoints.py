@@ -24,7 +24,7 @@ from seller_platform.service.costs.store import delete_periods, read_stored, wri
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown
-from seller_platform.service.http.responses import JSON, success_answer
+from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
@@ -185,7 +185,8 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
                 if account.key not in skus:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
             stored = await write_periods(connection, selected, sku or "", periods, now=clock(), limits=limits)
-            return success_answer(f"{count_of(stored, 'cost period', 'was')} stored.", sku=sku, periods=stored)
+            message = f"{count_of(stored, 'cost period', 'was')} stored."
+            return json_answer(StoredCosts(200, message, sku or "", stored))
 
         return await answer_once(store, request, body, write, user_id=caller.id, accounts=caller.consented_accounts)
 
@@ -201,7 +202,7 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
         if not deleted:
             period = f" from {dates[0]} to {dates[1]}" if dates else ""
             raise NotFoundError(f"{product.name} {shown(product.value)} has no cost period{period}")
-        return success_answer(f"{count_of(deleted, 'cost period', 'was')} deleted.", deleted=deleted)
+        return json_answer(DeletedCosts(200, f"{count_of(deleted, 'cost period', 'was')} deleted.", deleted))
 
     return Route(READ, answer_read), Route(WRITE, answer_write), Route(DELETE, answer_delete)
 

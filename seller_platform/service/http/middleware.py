@@ -4,20 +4,23 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
 
 from opentelemetry.trace import Span, SpanKind
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seller_platform.errors import ApiError
+from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.logs import facts, log_context
-from seller_platform.service.http.responses import error_answer
 from seller_platform.service.metrics import Measures, endpoint_of, method_of, notes_of
 from seller_platform.traces import mark_failed, span, with_values
 
+ErrorAnswer = Callable[[Request, Exception], Response]
+
 REQUEST_ID = "X-Request-Id"
-ACCESS_LOG = logging.getLogger("seller_platform.service.access")
+_LOG = logging.getLogger("seller_platform.service.access")
 _CLIENT_CLOSED = 499  # as nginx counts a client that hung up before its answer
 _HSTS = "max-age=31536000"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -26,12 +29,13 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class Envelop:
     """ASGI middleware around the application.
 
-    HEAD is answered as GET without the body. Answers are not stored by caches unless the endpoint allows it. The access
-    log never holds a query, which may carry codes and titles.
+    Errors are answered here, unexpected ones without their text. HEAD is answered as GET without the body. Answers are
+    not stored by caches unless the endpoint allows it. The access log never holds a query, which may carry codes and
+    titles.
     """
 
-    def __init__(self, app: ASGIApp, *, measures: Measures, is_https: bool = False) -> None:
-        self._app, self._measures, self._is_https = app, measures, is_https
+    def __init__(self, app: ASGIApp, *, measures: Measures, answer_error: ErrorAnswer, is_https: bool = False) -> None:
+        self._app, self._measures, self._answer_error, self._is_https = app, measures, answer_error, is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,11 +77,11 @@ class Envelop:
         except ClientDisconnect:
             status = status or _CLIENT_CLOSED
         except Exception as error:
-            if status or not isinstance(error, ApiError):
-                ACCESS_LOG.exception("request %s failed", request_id)
+            if status or not isinstance(error, ApiError | WarehouseUnavailableError):
+                _LOG.exception("request %s failed", request_id)
             if status:
                 raise  # part of the answer is sent: the server closes the connection, so that it does not look complete
-            await error_answer(error)(inner, receive, pass_on)
+            await self._answer_error(Request(inner), error)(inner, receive, pass_on)
         finally:
             seconds = time.perf_counter() - began
             self._measures.answered(inner, scope["method"], status, seconds)
@@ -96,4 +100,4 @@ def _report(current: Span, scope: Scope, method: str, *, status: int, seconds: f
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
     milliseconds = round(seconds * 1000, 1)
     fields = facts(method=method, path=path, endpoint=endpoint, status=status, milliseconds=milliseconds, rows=rows)
-    ACCESS_LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=fields)
+    _LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=fields)

@@ -1,20 +1,15 @@
 """The URL under which users reach the service; requests for other hosts are refused."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import MisdirectedRequestError
 from seller_platform.service.http.addresses import is_loopback, url_host
 from seller_platform.service.http.responses import BASE_URL
-
-Refuse = Callable[[Request, MisdirectedRequestError], Awaitable[Response]]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -74,15 +69,15 @@ ON_LOOPBACK = Location()
 
 
 class CheckHost:
-    """ASGI middleware that answers 421 to requests for other hosts (RFC 9110 section 15.5.20).
+    """ASGI middleware that refuses requests for other hosts (RFC 9110 section 15.5.20).
 
     Without it, a forged Host header would enter the documentation and the OAuth metadata. The status endpoint answers
     for every host, because health checks call it by the address of a container. The scheme of a request is that of
     the public URL, which decides the flags of cookies.
     """
 
-    def __init__(self, app: ASGIApp, *, location: Location, refuse: Refuse) -> None:
-        self._app, self._location, self._refuse = app, location, refuse
+    def __init__(self, app: ASGIApp, *, location: Location) -> None:
+        self._app, self._location = app, location
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,10 +86,7 @@ class CheckHost:
         hosts = Headers(scope=scope).getlist("host")
         base_url = self._location.base_url(scope["scheme"], hosts[0]) if len(hosts) == 1 else None
         if base_url is None and scope["path"] != SERVICE_STATUS:
-            error = MisdirectedRequestError(", ".join(hosts)[:100], self._location.public_url)
-            response = await self._refuse(Request(scope), error)
-            await response(scope, receive, send)
-            return
+            raise MisdirectedRequestError(", ".join(hosts)[:100], self._location.public_url)
         if base_url is not None:
             # The scope is changed, not copied: the middleware around this one reads the route from it.
             scope[BASE_URL] = base_url

@@ -1,14 +1,17 @@
 """Answers: JSON, and every error as the body that the contract describes."""
 
 from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
 import psycopg
+from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.wire import error_body
+from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavailableError
+from seller_platform.service.http.parameters import about
 
 BASE_URL = "seller_platform.base_url"
 """The name in a request's scope of the base URL that it was sent to."""
@@ -19,14 +22,32 @@ _AWAY = "the service's store cannot be reached at the moment; try again in a few
 _BROKEN = "the service failed on this request; it was logged under the request id of this answer"
 
 
+class Error(Struct, tag_field="status", tag="error"):
+    """What is wrong with a request, or with the service."""
+
+    code: Annotated[int, about("The HTTP status of the answer.", 404)]
+    message: Annotated[
+        str, about("What is wrong, which value was sent, and what is allowed.", "there is no such account")
+    ]
+    errors: (
+        Annotated[
+            dict[str, list[str]],
+            about("For each parameter that cannot be used, what is wrong with it; with status 422 only."),
+        ]
+        | UnsetType
+    ) = UNSET
+    reason: (
+        Annotated[
+            Literal["replica"],
+            about("`replica` where only the service can answer that the rows were loaded from; else absent."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 def json_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON answer."""
     return Response(msgspec.json.encode(body), status, headers, media_type=JSON)
-
-
-def success_answer(message: str, **facts: object) -> Response:
-    """Return the answer of an endpoint that says what was done, with facts about it."""
-    return json_answer({"status": "success", "code": 200, "message": message, **facts})
 
 
 def error_answer(error: Exception) -> Response:
@@ -35,9 +56,10 @@ def error_answer(error: Exception) -> Response:
     if isinstance(error, TokenEndpointError):
         body = {"error": error.error, "error_description": ascii_description(message)}
         return token_answer(body, status, headers)
+    refusal = Error(status, message)
     if isinstance(error, ApiError):
-        return json_answer(error_body(status, message, error.parameters, reason=error.reason), status, headers)
-    return json_answer(error_body(status, message), status, headers)
+        refusal.errors, refusal.reason = error.parameters or UNSET, REPLICA if error.reason else UNSET
+    return json_answer(refusal, status, headers)
 
 
 def ascii_description(message: str) -> str:

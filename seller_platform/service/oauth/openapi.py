@@ -19,9 +19,8 @@ from seller_platform.contract.wire import (
 )
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.parameters import Parameter, about, choice_of
-from seller_platform.service.http.responses import JSON
+from seller_platform.service.http.responses import JSON, Error
 from seller_platform.service.openapi.operations import Answers, Operation
-from seller_platform.service.openapi.schemas import Error
 
 _SCOPES = " ".join(Scope)
 _TOO_MANY = "the network has made too many requests, or has too many under way; `Retry-After` says when to try again."
@@ -73,10 +72,9 @@ class Revocation(Struct):
     client_secret: _ClientSecret = UNSET
 
 
-class TokenAnswer(Struct):
+class TokenAnswer(Struct, tag_field="token_type", tag="Bearer"):
     """A token pair."""
 
-    token_type: Literal["Bearer"]
     expires_in: Annotated[
         int,
         about(

@@ -85,7 +85,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
     if isinstance(issued, RefusedUse):
         raise _refusal(issued, problem, base_url_of(request))
     scope = " ".join(issued.scopes)
-    pair = TokenAnswer("Bearer", issued.expires_in_seconds, issued.access_token, issued.refresh_token, scope)
+    pair = TokenAnswer(issued.expires_in_seconds, issued.access_token, issued.refresh_token, scope)
     return token_answer(pair)
 
 

@@ -9,8 +9,7 @@ from starlette.requests import Request
 
 from seller_platform.contract.tokens import Scope
 from seller_platform.service.http.parameters import Parameter
-from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi.schemas import Error
+from seller_platform.service.http.responses import JSON, Error
 
 Answers = Mapping[int, tuple[str, Mapping[str, Any]]]
 """The meaning of each status, and the type of its body by media type."""

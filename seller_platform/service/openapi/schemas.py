@@ -1,26 +1,14 @@
-"""The types of answers that several endpoints have: rows, pages, errors, and what was done."""
+"""The types of answers that several endpoints have: rows, pages, and what was done."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.wire import (
-    CODE,
-    CURRENT_PAGE,
-    ENVELOPE,
-    ERROR,
-    LAST_PAGE,
-    MESSAGE,
-    PARAMETERS,
-    PER_PAGE,
-    REASON,
-    ROWS,
-    TOTAL,
-)
+from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
 from seller_platform.service.http.parameters import Parameter, about
 
 _TYPES: Mapping[Kind, Any] = {
@@ -33,23 +21,17 @@ _TYPES: Mapping[Kind, Any] = {
     Kind.TIMESTAMP: Annotated[datetime, Meta(tz=True)],
     Kind.JSON: Any,
 }
-_NUMBERS = {CURRENT_PAGE: 1, TOTAL: 1, PER_PAGE: 500, LAST_PAGE: 1}
+_NUMBERS = {
+    CURRENT_PAGE: Annotated[int, about("The page returned.", 1)],
+    TOTAL: Annotated[int, about("Rows on all pages.", 1)],
+    PER_PAGE: Annotated[int, about("Rows on a full page.", 500)],
+    LAST_PAGE: Annotated[int, about("Number of the last page.", 1)],
+}
 
 
-class Error(Struct):
-    """What is wrong with a request, or with the service."""
+class Done(Struct, tag_field="status", tag="success"):
+    """What every answer has that says what was done."""
 
-    status: Literal["error"]
-    code: Annotated[int, about(ERROR[CODE], 404)]
-    message: Annotated[str, about(ERROR[MESSAGE], "there is no such account")]
-    errors: Annotated[dict[str, list[str]], about(ERROR[PARAMETERS])] | UnsetType = UNSET
-    reason: Annotated[Literal["replica"], about(ERROR[REASON])] | UnsetType = UNSET
-
-
-class Done(Struct):
-    """What every `success_answer` has."""
-
-    status: Literal["success"]
     code: Annotated[int, about("The HTTP status of the answer.", 200)]
     message: Annotated[str, about("What was done, or what is answered.", "What was done, in a sentence.")]
 
@@ -81,9 +63,5 @@ def body_type(title: str, parameters: Sequence[Parameter[Any]], **fields: Any) -
 
 def page_type(row: Any, *, announces_total: bool) -> Any:
     """Return the type of a page of rows."""
-    numbers = _NUMBERS if announces_total else {}
-    fields = [
-        (ROWS, list_of(row, ENVELOPE[ROWS])),
-        *((name, Annotated[int, about(ENVELOPE[name], some)]) for name, some in numbers.items()),
-    ]
-    return msgspec.defstruct(f"{row.__name__.removesuffix('Row')}Page", fields)
+    fields = {ROWS: list_of(row, "The rows of the page."), **(_NUMBERS if announces_total else {})}
+    return msgspec.defstruct(f"{row.__name__.removesuffix('Row')}Page", fields.items())

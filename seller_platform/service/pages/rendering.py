@@ -10,14 +10,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from seller_platform.errors import ApiError, WarehouseUnavailableError, followed
+from seller_platform.errors import WarehouseUnavailableError, followed
 from seller_platform.service.http.documents import PublicDocument
-from seller_platform.service.http.middleware import ACCESS_LOG
-from seller_platform.service.http.responses import message_of
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pool import Store
@@ -127,22 +124,6 @@ def shown_moment(moment: date) -> Markup:
 def redirect(location: str) -> Response:
     """Return the answer 303, which a browser follows with GET."""
     return RedirectResponse(location, 303, {"Cache-Control": "no-store"})
-
-
-def page_of(answer: Page) -> Page:
-    """Return a page that answers errors in HTML, unexpected errors without their text."""
-
-    async def answer_in_html(request: Request) -> Response:
-        try:
-            return await answer(request)
-        except (ClientDisconnect, HTTPException):
-            raise
-        except Exception as error:
-            if not isinstance(error, ApiError | WarehouseUnavailableError):
-                ACCESS_LOG.exception("request %s failed", notes_of(request.scope).request_id)
-            return render_message(*message_of(error), request=request)
-
-    return answer_in_html
 
 
 async def answer_home(store: Store, request: Request) -> Response:

@@ -11,7 +11,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.http.parameters import about
-from seller_platform.service.http.responses import json_answer, success_answer
+from seller_platform.service.http.responses import json_answer
 from seller_platform.service.openapi.operations import Cost, Operation, Route
 from seller_platform.service.openapi.schemas import Done, list_of, row_type
 from seller_platform.service.pool import Store
@@ -57,7 +57,7 @@ def user_routes(store: Store) -> tuple[Route, ...]:
         async with store.connection() as connection:
             caller = await authenticate(connection, request)
         user = TokenUser(caller.id, caller.name, caller.email, caller.status, caller.status == "active")
-        return success_answer("The user of this token.", user=user)
+        return json_answer(Me(200, "The user of this token.", user))
 
     async def answer_accounts(request: Request) -> Response:
         async with store.connection() as connection:

@@ -9,12 +9,14 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.service.http.middleware import Envelop
+from seller_platform.service.http.responses import error_answer
 from seller_platform.service.metrics import Measures
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, submit
 
 
 def _enveloped(app: ASGIApp) -> Envelop:
-    return Envelop(app, measures=Measures(CollectorRegistry()))
+    measures = Measures(CollectorRegistry())
+    return Envelop(app, measures=measures, answer_error=lambda _, error: error_answer(error))
 
 
 def _ask(app: ASGIApp) -> httpx.Response:
