@@ -169,14 +169,16 @@ _SUMMED = (Kind.INTEGER, Kind.MONEY, Kind.NUMBER)
 
 _ROWS = """
 WITH {chosen}
-SELECT {columns}
-FROM chosen
-CROSS JOIN LATERAL (
-    SELECT {merged}
-    FROM {table} AS part
-    WHERE part.account = chosen.account AND {inside} AND {condition}
-    {grouped}
-) AS stored
+SELECT row_to_json(answered)::text, count(*) OVER ()
+FROM (
+    SELECT {fields}
+    FROM (
+        SELECT stored.*, chosen.zone, chosen.currency AS own_currency
+        FROM {source}
+        WHERE {condition}
+        ORDER BY {order}
+    ) AS page
+) AS answered
 """
 
 _INSIDE = sql.SQL("part.local_day BETWEEN chosen.first_day AND chosen.last_day").format()
@@ -198,10 +200,6 @@ _INSIDE_OR_CHANGED = """(
         )
     )
 )"""
-
-_ANSWERED = (
-    "SELECT row_to_json(answered)::text FROM (SELECT {fields} FROM ({rows} ORDER BY {order}) AS page) AS answered"
-)
 
 _PAGE = """
 WITH {kept},
@@ -250,15 +248,18 @@ _OF_ACCOUNTS = """chosen
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
      AND stored.account = ANY(%(accounts)s::text[])"""
 
-_OF_MERGED_PARTS = """chosen
+_OF_PARTS = """chosen
     CROSS JOIN LATERAL (
         SELECT {merged}
         FROM {table} AS part
-        WHERE part.account = chosen.account AND part.local_day BETWEEN chosen.first_day AND chosen.last_day
-          AND part.local_day >= (SELECT first_day FROM touched)
-          AND part.local_day <= (SELECT last_day FROM touched)
+        WHERE part.account = chosen.account AND {inside}
         {grouped}
     ) AS stored"""
+
+_ON_PAGE = sql.SQL(
+    "part.local_day BETWEEN chosen.first_day AND chosen.last_day AND part.local_day BETWEEN "
+    "(SELECT first_day FROM touched) AND (SELECT last_day FROM touched)"
+).format()
 
 _KEPT_DAYS = """
     SELECT counts.local_day, sum(counts.rows)::bigint AS amount
@@ -318,10 +319,7 @@ WITH {chosen}
 SELECT rate_of.currency, min(needed.day)
 FROM (
     SELECT DISTINCT stored.local_day AS day, chosen.currency
-    FROM chosen
-    JOIN {table} AS stored
-      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
-     AND stored.account = ANY(%(accounts)s::text[])
+    FROM {rows}
     WHERE chosen.currency IS DISTINCT FROM %(currency)s
 ) AS needed
 CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS rate_of (currency)
@@ -394,18 +392,11 @@ async def read_state(connection: Connection, selected: SelectedAccounts, query: 
     return ListState(*row)
 
 
-async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
-    """Return how many rows `open_rows` would yield now."""
-    statement = _rows_statement(dataset, chosen, sql.SQL("count(*)"))
-    row = await (await connection.execute(statement, _row_values(selected, chosen), prepare=False)).fetchone()
-    return int(row[0]) if row is not None else 0
-
-
 @asynccontextmanager
 async def open_rows(
     connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows
 ) -> AsyncIterator[AsyncServerCursor[TupleRow]]:
-    """Open a cursor over rows as JSON objects, in the order of the list.
+    """Open a cursor over rows as JSON objects, in the order of the list, each with the number of all rows.
 
     All rows are of one moment. The cursor ends with the transaction of the caller.
     """
@@ -416,13 +407,19 @@ async def open_rows(
     fields = [_field(column, is_one_zone=is_one_zone, is_converted=False) for column in dataset.columns]
     if chosen.with_currency:
         fields.append(sql.SQL("page.own_currency AS currency"))
-    answered = sql.SQL(_ANSWERED).format(
+    inside = _INSIDE
+    if chosen.with_changes:
+        inside = sql.SQL(_INSIDE_OR_CHANGED).format(inside=_INSIDE, dataset=sql.Literal(dataset.name))
+    statement = sql.SQL(_ROWS).format(
+        chosen=_chosen(dataset),
         fields=sql.SQL(", ").join(fields),
-        rows=_rows_statement(dataset, chosen, sql.SQL("stored.*, chosen.zone, chosen.currency AS own_currency")),
+        source=_of_parts(dataset, sql.Identifier(SELLER, dataset.name), inside),
+        condition=sql.SQL("true" if chosen.sku is None else "stored.sku = %(sku)s"),
         order=sql.SQL(", ").join(_order(dataset)),
     )
+    values = {**_values(selected, [chosen.days] * len(selected.accounts), None), "sku": chosen.sku}
     async with connection.cursor("rows") as cursor:
-        await cursor.execute(answered, _row_values(selected, chosen))
+        await cursor.execute(statement, values)
         yield cursor
 
 
@@ -430,7 +427,8 @@ async def missing_rates(
     connection: Connection, dataset: Dataset, selected: SelectedAccounts, *, days: Sequence[Days] | None, currency: str
 ) -> dict[str | None, date]:
     """Return the currencies without a rate to convert rows, each with the first such day."""
-    statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), table=sql.Identifier(SELLER, dataset.name))
+    rows = sql.SQL(_OF_ACCOUNTS).format(table=sql.Identifier(SELLER, dataset.name))
+    statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), rows=rows)
     cursor = await connection.execute(statement, _values(selected, days, currency), prepare=False)
     return dict(await cursor.fetchall())
 
@@ -506,7 +504,7 @@ def _page_statement(
     stored = sql.SQL(_CONVERTED_PAGE if form.is_converted else "page").format()
     source = sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table)
     if form.is_merged:
-        source = sql.SQL(_OF_MERGED_PARTS).format(table=table, **_merging(dataset))
+        source = _of_parts(dataset, table, _ON_PAGE)
     return sql.SQL(_PAGE).format(
         kept=kept(dataset.name) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset, form),
@@ -527,43 +525,23 @@ def _merges_parts(dataset: Dataset) -> bool:
     return dataset.split_by is not None and dataset.split_by.is_merged
 
 
-def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
-    """Return the columns and the GROUP BY with which rows of several parts that have the same key are one.
+def _of_parts(dataset: Dataset, table: sql.Composable, inside: sql.Composable) -> sql.Composed:
+    """Return the source of rows of which several parts that have the same key are one, with their amounts added.
 
-    Their amounts are added. Most datasets have no parts, or parts without common keys.
+    Most datasets have no parts, or parts without common keys.
     """
-    if not _merges_parts(dataset):
-        return {"merged": sql.SQL("part.*"), "grouped": sql.SQL("")}
-    grouped = [sql.Identifier("part", name) for name in dict.fromkeys(("account", LOCAL_DAY, *dataset.key))]
-    columns: list[sql.Composable] = [*grouped]
-    for column in dataset.columns:
-        if not column.key:
-            summed = sql.SQL("sum" if column.kind in _SUMMED else "max")
-            value = sql.SQL("{}({}) AS {}")
-            columns.append(value.format(summed, sql.Identifier("part", column.name), sql.Identifier(column.name)))
-    return {
-        "merged": sql.SQL(", ").join(columns),
-        "grouped": sql.SQL("GROUP BY {}").format(sql.SQL(", ").join(grouped)),
-    }
-
-
-def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
-    condition = sql.SQL("true" if chosen.sku is None else "part.sku = %(sku)s")
-    inside = _INSIDE
-    if chosen.with_changes:
-        inside = sql.SQL(_INSIDE_OR_CHANGED).format(inside=_INSIDE, dataset=sql.Literal(dataset.name))
-    return sql.SQL(_ROWS).format(
-        chosen=_chosen(dataset),
-        columns=columns,
-        table=sql.Identifier(SELLER, dataset.name),
-        inside=inside,
-        condition=condition,
-        **_merging(dataset),
-    )
-
-
-def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, object]:
-    return {**_values(selected, [chosen.days] * len(selected.accounts), None), "sku": chosen.sku}
+    columns: list[sql.Composable] = [sql.SQL("part.*")]
+    grouped: sql.Composable = sql.SQL("")
+    if _merges_parts(dataset):
+        keys = [sql.Identifier("part", name) for name in dict.fromkeys(("account", LOCAL_DAY, *dataset.key))]
+        grouped = sql.SQL("GROUP BY {}").format(sql.SQL(", ").join(keys))
+        columns = [*keys]
+        for column in dataset.columns:
+            if not column.key:
+                summed = sql.SQL("sum" if column.kind in _SUMMED else "max")
+                value = sql.SQL("{}({}) AS {}")
+                columns.append(value.format(summed, sql.Identifier("part", column.name), sql.Identifier(column.name)))
+    return sql.SQL(_OF_PARTS).format(table=table, inside=inside, merged=sql.SQL(", ").join(columns), grouped=grouped)
 
 
 def _chosen(dataset: Dataset, form: _PageForm | None = None) -> sql.Composable:

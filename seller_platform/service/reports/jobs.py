@@ -7,9 +7,8 @@ Users take turns: the first open report of each comes before the second of any o
 after the user's newest one, but never an earlier one than those that are written now. Reports of one user are written
 one after another, so that a worker has room for others.
 
-The open reports are the queue. A worker leases the next one for some seconds, and extends the lease while it writes. A
-lease that ends by itself is a failure: the worker died, or could not write the report. The next lease counts it. A
-worker that is stopped returns its lease, which is no failure.
+The open reports are the queue. A worker writes the next one in a transaction that holds a lock of its user. PostgreSQL
+releases the lock when the worker dies. An attempt is counted when it begins, and uncounted when the worker is stopped.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +24,7 @@ from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.pool import Connection, Store, fetch_record
-from seller_platform.warehouse.postgres.advisory_locks import LOCK
+from seller_platform.warehouse.postgres.advisory_locks import LOCK, TRY_LOCK
 
 KEPT_LONGER = timedelta(hours=1)
 """How long rows are kept after they expire, because requests under way may still read them."""
@@ -50,7 +49,7 @@ class ReportRequestJob:
     state: Literal["processing", "completed", "failed"]
     progress: int
     problem: str | None
-    failures: int
+    attempts: int
     rows: int | None
     chunks: int | None
 
@@ -72,38 +71,18 @@ SELECT count(*) FILTER (WHERE state = 'processing'), coalesce(sum(coalesce(bytes
 FROM service.report_jobs WHERE user_id = %(user)s
 """
 _JOB: LiteralString = """
-SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, failures, rows, chunks
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, attempts, rows, chunks
 FROM service.report_jobs
 """
 _FIND: LiteralString = f"""{_JOB}
 WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
   AND requested_at > now() - %(kept)s * interval '1 day'
 """
-# A report that is being written is skipped even after its lease: its writer has a lock on the row.
-_LEASE = """
-UPDATE service.report_jobs
-SET leased_until = now() + make_interval(secs => %(seconds)s),
-    failures = failures + (leased_until IS NOT NULL)::integer
-WHERE id = (
-    SELECT id FROM service.report_jobs AS job
-    WHERE state = 'processing' AND (leased_until IS NULL OR leased_until <= now()) AND NOT EXISTS (
-        SELECT FROM service.report_jobs AS other
-        WHERE other.user_id = job.user_id AND other.state = 'processing' AND other.leased_until > now()
-    )
-    ORDER BY turn, id LIMIT 1 FOR UPDATE SKIP LOCKED
-)
-RETURNING id
+_WAITING_USERS = """
+SELECT user_id FROM service.report_jobs WHERE state = 'processing' GROUP BY user_id ORDER BY min(turn), min(id)
 """
-_LEASED: LiteralString = f"{_JOB} WHERE id = %s"
-_SET_LEASE = """
-UPDATE service.report_jobs SET leased_until = now() + make_interval(secs => %(seconds)s)
-WHERE id = %(id)s AND failures = %(failures)s AND state = 'processing'
-"""
-# The lock is shared with updates of the progress and of the lease, but not with a further lease.
-_HOLD = """
-SELECT FROM service.report_jobs
-WHERE id = %(id)s AND failures = %(failures)s AND state = 'processing' FOR KEY SHARE
-"""
+_NEXT: LiteralString = f"{_JOB} WHERE user_id = %s AND state = 'processing' ORDER BY turn, id LIMIT 1"
+_COUNT_ATTEMPT = "UPDATE service.report_jobs SET attempts = attempts + %s WHERE id = %s"
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _END_IF_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '60s', true)"
 _PROGRESS = """
@@ -116,8 +95,7 @@ SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, fin
 WHERE id = %s
 """
 _FAIL = """
-UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now()
-WHERE id = %s AND state = 'processing'
+UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now() WHERE id = %s
 """
 _OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
@@ -190,33 +168,25 @@ async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[byte
         yield row[0]
 
 
-async def lease_report(connection: Connection, *, seconds: float) -> ReportRequestJob | None:
-    """Lease the next report to be written; None if there is none.
+async def reserve_report(connection: Connection) -> ReportRequestJob | None:
+    """Return the next report to be written; None if there is none.
 
-    Its `failures` include the lease before, if that ended by itself.
+    Until the transaction ends, no other worker gets a report of the same user.
     """
-    async with connection.transaction():
-        # Two leases at once could both begin a report of one user.
-        await connection.execute(LOCK, {"name": "leases of service.report_jobs"})
-        row = await (await connection.execute(_LEASE, {"seconds": seconds})).fetchone()
-        return None if row is None else await fetch_record(connection, ReportRequestJob, _LEASED, row)
-
-
-async def set_lease(store: Store, job: ReportRequestJob, *, seconds: float | None) -> None:
-    """Let the lease of a report end in some seconds, or return it; a lease of another worker stays.
-
-    Args:
-        seconds: None returns the lease, without counting a failure.
-    """
-    async with store.connection() as connection:
-        await connection.execute(_SET_LEASE, {"id": job.id, "failures": job.failures, "seconds": seconds})
-
-
-async def hold_report(connection: Connection, job: ReportRequestJob) -> bool:
-    """Keep a leased report from other workers until the transaction ends; false if one has leased it since."""
     await connection.execute(_END_IF_IDLE)
-    held = await connection.execute(_HOLD, {"id": job.id, "failures": job.failures})
-    return held.rowcount == 1
+    for (user_id,) in await (await connection.execute(_WAITING_USERS)).fetchall():
+        name = {"name": f"written service.report_jobs of user {user_id}"}
+        if await (await connection.execute(TRY_LOCK, name)).fetchone() == (True,):
+            job = await fetch_record(connection, ReportRequestJob, _NEXT, (user_id,))
+            if job is not None:  # another worker may have written the last one meanwhile
+                return job
+    return None
+
+
+async def count_attempts(store: Store, report_id: int, number: int) -> None:
+    """Add to the attempts of a report; of a worker that dies, they stay counted."""
+    async with store.connection() as connection:
+        await connection.execute(_COUNT_ATTEMPT, (number, report_id))
 
 
 async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
@@ -251,10 +221,9 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
     await connection.execute(_COMPLETE, (rows, chunks, size, report_id))
 
 
-async def fail_report(store: Store, report_id: int, problem: str) -> None:
-    """Mark a report as failed, unless it is completed or failed."""
-    async with store.connection() as connection:
-        await connection.execute(_FAIL, (problem, report_id))
+async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
+    """Mark a report as failed."""
+    await connection.execute(_FAIL, (problem, report_id))
 
 
 async def _require_room(connection: Connection, caller: Caller, limits: Limits) -> None:

@@ -1,8 +1,7 @@
 """Runs the worker that writes the open reports, a few at a time.
 
-A report is written again when that fails, and when its worker dies: then the lease of the report ends, and any worker
-may lease it. A report is also locked while it is written, and PostgreSQL releases the lock with the connection, so that
-two workers never write it at a time.
+A report is written again when that fails, and when its worker dies. It is written in one transaction, which holds a
+lock, so that two workers never write it at a time.
 
 A worker also deletes expired rows of the whole service.
 """
@@ -11,8 +10,8 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import LiteralString
@@ -21,7 +20,7 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from seller_platform.counts import count_of
-from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.logs import log_context
 from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.limits.policy import STANDARD, Limits
@@ -30,9 +29,9 @@ from seller_platform.service.reports.jobs import (
     ARRIVALS,
     KEPT_LONGER,
     ReportRequestJob,
+    count_attempts,
     fail_report,
-    lease_report,
-    set_lease,
+    reserve_report,
 )
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
@@ -88,18 +87,14 @@ class Pace:
     Attributes:
         reports: How many reports it writes at a time.
         attempts: How often writing a report may fail, or end its worker, before the report is marked as failed.
-        heartbeat_seconds: The interval at which it extends the leases of its reports.
-        lease_seconds: How long a lease lasts that is not extended.
         poll_seconds: The interval at which it looks for reports without a notification.
-        grace_seconds: How long it may finish its reports when it is stopped; then it returns their leases.
+        grace_seconds: How long it may finish its reports when it is stopped; then others write them.
         tidy_seconds: The interval at which it deletes expired rows.
         again_seconds: How long it waits when PostgreSQL is unavailable, or when a report failed.
     """
 
     reports: int = 2
     attempts: int = 5
-    heartbeat_seconds: float = 5
-    lease_seconds: float = 20
     poll_seconds: float = 1
     grace_seconds: float = 1
     tidy_seconds: float = 600
@@ -159,7 +154,7 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limit
 
 
 async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limits) -> None:
-    store = Store(database_url, connections=3 * pace.reports + 2)  # of a report: its rows, its progress, its lease
+    store = Store(database_url, connections=2 * pace.reports + 2)  # of a report: its rows, its progress
     await store.open()
     wake = asyncio.Event()
     writers = [asyncio.create_task(_write_reports(store, stop, wake, pace, limits)) for _ in range(pace.reports)]
@@ -193,58 +188,43 @@ async def _write_reports(store: Store, stop: asyncio.Event, wake: asyncio.Event,
     """Write one report after another, until the worker is stopped."""
     while not stop.is_set():
         wake.clear()
-        async with store.connection() as connection:
-            job = await lease_report(connection, seconds=pace.lease_seconds)
-        if job is not None:
-            with log_context(report_id=job.id):
-                await _write(store, job, pace, limits)
-        elif not stop.is_set():
+        async with store.connection() as connection, connection.transaction():
+            job = await reserve_report(connection)
+            if job is not None:
+                with log_context(report_id=job.id):
+                    await _write(store, connection, job, pace, limits)
+        if job is None and not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(wake.wait(), pace.poll_seconds)
 
 
-async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: Limits) -> None:
-    """Write a leased report; after a failure its lease ends, unless that was the last attempt."""
-    if job.failures >= pace.attempts:
+async def _write(store: Store, connection: Connection, job: ReportRequestJob, pace: Pace, limits: Limits) -> None:
+    """Write a reserved report; after a failure it stays reserved for a pause, unless that was the last attempt."""
+    if job.attempts >= pace.attempts:
         _LOG.warning("report %d: its worker died in the last attempt; it is given up", job.id)
         problem = f"writing it failed in each of {count_of(pace.attempts, 'attempt')}; request it again"
-        await fail_report(store, job.id, problem)
+        await fail_report(connection, job.id, problem)
         return
-    if job.failures:
-        _LOG.warning("report %d: it is written again, in attempt %d of %d", job.id, job.failures + 1, pace.attempts)
+    if job.attempts:
+        _LOG.warning("report %d: it is written again, in attempt %d of %d", job.id, job.attempts + 1, pace.attempts)
+    await count_attempts(store, job.id, 1)
     try:
-        async with _lasting_lease(store, job, pace):
-            await write_report(store, job, most_bytes=limits.report_bytes)
+        async with connection.transaction():
+            await write_report(store, connection, job, most_bytes=limits.report_bytes)
     except asyncio.CancelledError:
-        await set_lease(store, job, seconds=None)
+        await count_attempts(store, job.id, -1)
         raise
+    except ApiError as error:
+        await fail_report(connection, job.id, error.message)
     except Exception as error:
         _LOG.warning("report %d: writing it failed: %s", job.id, type(error).__name__)
-        if isinstance(error, WarehouseUnavailableError):
-            await asyncio.sleep(pace.again_seconds)
-            await set_lease(store, job, seconds=None)
-        elif job.failures + 1 >= pace.attempts:
-            await fail_report(store, job.id, "the report could not be written; request it again")
-        else:
-            await set_lease(store, job, seconds=pace.again_seconds)
-
-
-@asynccontextmanager
-async def _lasting_lease(store: Store, job: ReportRequestJob, pace: Pace) -> AsyncIterator[None]:
-    """Extend the lease of a report every few seconds while the block runs."""
-
-    async def extend() -> None:
-        while True:
-            await asyncio.sleep(pace.heartbeat_seconds)
-            with suppress(WarehouseUnavailableError):
-                await set_lease(store, job, seconds=pace.lease_seconds)
-
-    heartbeat = asyncio.create_task(extend())
-    try:
-        yield
-    finally:
-        heartbeat.cancel()
-        await asyncio.wait((heartbeat,))
+        is_away = isinstance(error, WarehouseUnavailableError | psycopg.OperationalError)
+        if not is_away and job.attempts + 1 >= pace.attempts:
+            await fail_report(connection, job.id, "the report could not be written; request it again")
+            return
+        await asyncio.sleep(pace.again_seconds)
+        if is_away:
+            await count_attempts(store, job.id, -1)
 
 
 async def _tidy_up(store: Store, pace: Pace, limits: Limits) -> None:

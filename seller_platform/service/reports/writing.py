@@ -12,17 +12,15 @@ from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
-from seller_platform.errors import ApiError, NotAdmittedError, NotFoundError
+from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Selector, select_accounts
 from seller_platform.service.lists.endpoints import keeps_own_currency
-from seller_platform.service.lists.page_queries import ChosenRows, Days, count_rows, open_rows
+from seller_platform.service.lists.page_queries import ChosenRows, Days, open_rows
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
     ReportRequestJob,
     complete_report,
-    fail_report,
     find_owner,
-    hold_report,
     note_progress,
     store_chunk,
     stored_reports,
@@ -42,23 +40,43 @@ _CHUNK_CHARACTERS = 200_000
 _PROGRESS_SECONDS = 0.25
 
 
-async def write_report(store: Store, job: ReportRequestJob, *, most_bytes: int) -> None:
-    """Write a leased report, or mark it as failed where it can never be written.
+async def write_report(store: Store, connection: Connection, job: ReportRequestJob, *, most_bytes: int) -> None:
+    """Write a reserved report chunk by chunk, in the transaction of the connection.
 
-    A report that another worker has leased since is not changed.
+    Progress is stored on other connections, because it must be visible before the transaction ends.
 
     Args:
         most_bytes: How many bytes the reports of one user may take.
 
     Raises:
-        WarehouseUnavailableError: The connection to PostgreSQL was lost. Nothing was stored.
+        ApiError: The report can never be written.
     """
-    try:
-        async with store.connection() as connection, connection.transaction():
-            if await hold_report(connection, job):
-                await _write(store, connection, job, most_bytes)
-    except ApiError as error:
-        await fail_report(store, job.id, error.message)
+    owner = await find_owner(connection, job)
+    selected = await select_accounts(connection, owner, Selector(**job.selection))
+    if sorted(selected.keys) != sorted(job.accounts):
+        raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
+    dataset = DATASET_OF[job.selector]
+    has_several = len(selected.currencies) > 1 and keeps_own_currency(dataset)
+    chosen = replace(chosen_rows(job.selector, job.value), with_currency=has_several)
+    position, written, size, noted = 0, 0, 0, time.monotonic()
+    _, size_of_others, _ = await stored_reports(connection, owner.id)
+    room = most_bytes - size_of_others
+    async with open_rows(connection, dataset, selected, chosen) as cursor:
+        while rows := await cursor.fetchmany(_FETCHED_ROWS):
+            written += len(rows)
+            for chunk in _chunks(row for row, _ in rows):
+                position += 1
+                size += await store_chunk(connection, job.id, position, chunk)
+                if size > room:
+                    raise NotAdmittedError(
+                        f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
+                        f"{most_bytes}; request it again when they are deleted, or request less",
+                        cause="reports",
+                    )
+            if time.monotonic() - noted > _PROGRESS_SECONDS:
+                noted = time.monotonic()
+                await note_progress(store, job.id, written * 100 // rows[0][1])
+    await complete_report(connection, job.id, rows=written, chunks=position, size=size)
 
 
 def chosen_rows(selector: str, value: str) -> ChosenRows:
@@ -71,40 +89,6 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
             return ChosenRows(Days(date.min, date.max), sku=value)
         case _:
             return ChosenRows(Days(date.fromisoformat(value), date.max), with_changes=True)
-
-
-async def _write(store: Store, connection: Connection, job: ReportRequestJob, most_bytes: int) -> None:
-    """Store the rows chunk by chunk, in the transaction of the connection.
-
-    Progress is stored on other connections, because it must be visible before the transaction ends.
-    """
-    owner = await find_owner(connection, job)
-    selected = await select_accounts(connection, owner, Selector(**job.selection))
-    if sorted(selected.keys) != sorted(job.accounts):
-        raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
-    dataset = DATASET_OF[job.selector]
-    has_several = len(selected.currencies) > 1 and keeps_own_currency(dataset)
-    chosen = replace(chosen_rows(job.selector, job.value), with_currency=has_several)
-    position, written, size, noted = 0, 0, 0, time.monotonic()
-    _, size_of_others, _ = await stored_reports(connection, owner.id)
-    room = most_bytes - size_of_others
-    expected = await count_rows(connection, dataset, selected, chosen)
-    async with open_rows(connection, dataset, selected, chosen) as cursor:
-        while rows := await cursor.fetchmany(_FETCHED_ROWS):
-            written += len(rows)
-            for chunk in _chunks(row for (row,) in rows):
-                position += 1
-                size += await store_chunk(connection, job.id, position, chunk)
-                if size > room:
-                    raise NotAdmittedError(
-                        f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
-                        f"{most_bytes}; request it again when they are deleted, or request less",
-                        cause="reports",
-                    )
-            if time.monotonic() - noted > _PROGRESS_SECONDS:
-                noted = time.monotonic()
-                await note_progress(store, job.id, written * 100 // max(written, expected))
-    await complete_report(connection, job.id, rows=written, chunks=position, size=size)
 
 
 def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:

@@ -23,7 +23,7 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
-from seller_platform.service.reports.jobs import hold_report, lease_report
+from seller_platform.service.reports.jobs import reserve_report
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -49,16 +49,8 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 US = {"account_title": "Shop US"}
 DAY = date(2026, 3, 1)
-PACE = Pace(
-    heartbeat_seconds=0.2,
-    lease_seconds=60,  # on a busy machine, a heartbeat may be late
-    poll_seconds=0.2,
-    grace_seconds=0.2,
-    tidy_seconds=0.2,
-    again_seconds=0,
-)
-_LEASED = "state = 'processing' AND leased_until IS NOT NULL"
-_FREE = "state = 'processing' AND leased_until IS NULL"
+PACE = Pace(poll_seconds=0.2, grace_seconds=0.2, tidy_seconds=0.2, again_seconds=0)
+_BEGUN = "state = 'processing' AND attempts > 0"
 
 
 @pytest.fixture
@@ -348,20 +340,19 @@ def test_no_report_is_lost_or_doubled_when_a_worker_is_killed(idle: Served, data
         ids = [_request(client) for _ in range(8)]
         worker = subprocess.Popen([*COMMAND, "service", "worker"], env=variables)
         try:
-            wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED))
+            wait_for(lambda: count_rows(idle.database, "service.report_jobs", _BEGUN))
         finally:
             worker.kill()
             worker.wait()
-        interrupted = count_rows(idle.database, "service.report_jobs", _LEASED)
+        interrupted = count_rows(idle.database, "service.report_jobs", _BEGUN)
         lock.rollback()
-        execute(idle.database, f"UPDATE service.report_jobs SET leased_until = now() WHERE {_LEASED}")
         with running_app(database_url, worker_pace=PACE):
             states = {_await(client, report_id)["status"] for report_id in ids}
         [text] = {_download(client, report_id).text for report_id in ids}
 
     assert (states, len(json.loads(text))) == ({"completed"}, 1_000)
     # Each interruption counts as an attempt.
-    assert stored(idle.database, "SELECT sum(failures) FROM service.report_jobs") == [(interrupted,)] != [(0,)]
+    assert stored(idle.database, "SELECT sum(attempts) - 8 FROM service.report_jobs") == [(interrupted,)] != [(0,)]
 
 
 def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
@@ -369,8 +360,8 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
         report_id = _request(client)
         for _ in range(PACE.attempts + 1):
             with running_app(database_url, worker_pace=PACE):
-                wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED) == 1)
-            assert count_rows(idle.database, "service.report_jobs", f"{_FREE} AND failures = 0") == 1
+                wait_for(lambda: count_rows(idle.database, "service.report_jobs", _BEGUN) == 1)
+            assert count_rows(idle.database, "service.report_jobs", "state = 'processing' AND attempts = 0") == 1
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
@@ -379,7 +370,7 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
 def test_a_report_that_cannot_be_written_or_kills_its_workers_fails(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         killing, broken = _request(client), _request(client)
-        kill = "UPDATE service.report_jobs SET leased_until = now(), failures = 4 WHERE id = %s"
+        kill = "UPDATE service.report_jobs SET attempts = 5 WHERE id = %s"
         execute(idle.database, kill, int(killing))
         execute(idle.database, "ALTER TABLE seller.daily_product_sales RENAME COLUMN taxes TO taxed")
         with running_app(database_url, worker_pace=PACE):
@@ -390,41 +381,21 @@ def test_a_report_that_cannot_be_written_or_kills_its_workers_fails(idle: Served
     assert statuses[1]["message"] == "the report could not be written; request it again"
 
 
-def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
-        report_id = _request(client)
-        with running_app(database_url, worker_pace=PACE):
-            wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED) == 1)
-            execute(idle.database, "CREATE TABLE public.first_lease AS SELECT leased_until FROM service.report_jobs")
-            extended = "leased_until > (SELECT leased_until + interval '1 second' FROM public.first_lease)"
-            wait_for(lambda: count_rows(idle.database, "service.report_jobs", extended) == 1)
-            lock.rollback()
-            assert _await(client, report_id)["status"] == "completed"
-
-    assert count_rows(idle.database, "service.report_jobs", "failures = 0") == 1
-
-
-async def _write_with_two_leases(store: Store) -> None:
-    async with store.connection() as connection:
-        first = await lease_report(connection, seconds=0)
-        assert first is not None
-        async with store.connection() as writing, writing.transaction():
-            assert await hold_report(writing, first)
-            assert await lease_report(connection, seconds=60) is None
-        second = await lease_report(connection, seconds=60)
-    assert second is not None
-    assert (second.id, second.failures) == (first.id, 1)
-    await write_report(store, first, most_bytes=1 << 30)
-    async with store.connection() as connection:
-        assert await hold_report(connection, second)
-    await write_report(store, second, most_bytes=1 << 30)
-    await write_report(store, second, most_bytes=1 << 30)
+async def _write_with_two_workers(store: Store) -> None:
+    async with store.connection() as first, store.connection() as second:
+        async with first.transaction(), second.transaction():
+            job = await reserve_report(first)
+            assert job is not None
+            assert await reserve_report(second) is None
+            await write_report(store, first, job, most_bytes=1 << 30)
+        async with second.transaction():
+            assert await reserve_report(second) is None
 
 
 def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)
-        with_store(database_url, _write_with_two_leases)
+        with_store(database_url, _write_with_two_workers)
 
         assert _status(client, report_id)["status"] == "completed"
         assert len(_rows(client, report_id)) == 3
@@ -456,10 +427,10 @@ def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str
 
 
 async def _write(store: Store) -> None:
-    async with store.connection() as connection:
-        job = await lease_report(connection, seconds=60)
-    assert job is not None
-    await write_report(store, job, most_bytes=1 << 30)
+    async with store.connection() as connection, connection.transaction():
+        job = await reserve_report(connection)
+        assert job is not None
+        await write_report(store, connection, job, most_bytes=1 << 30)
 
 
 @pytest.mark.parametrize(
