@@ -39,7 +39,7 @@ from seller_platform.service.oauth.openapi import OPERATIONS
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.operations import Cost, Route
-from seller_platform.service.pages.docs import docs_text
+from seller_platform.service.pages.docs import described
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password
 from seller_platform.service.pages.rendering import (
@@ -50,6 +50,7 @@ from seller_platform.service.pages.rendering import (
     answer_static,
     document_with_script,
     render_message,
+    render_text,
 )
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.pages.signed_in import page_of_user
@@ -232,7 +233,7 @@ def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
     @cache
     def documentation() -> tuple[bytes, str]:
         document = openapi_document([*(route.operation for route in routes), *OPERATIONS], _ANY_BASE_URL)
-        return msgspec.json.encode(document), docs_text(document)
+        return msgspec.json.encode(document), render_text("docs.html", described(document))
 
     @lru_cache(MOST_BASE_URLS)
     def documentation_of(base_url: str) -> tuple[PublicDocument, PublicDocument]:

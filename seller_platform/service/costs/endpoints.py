@@ -4,6 +4,7 @@ A group writes to all of its accounts, or to none.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Annotated
 
@@ -174,16 +175,13 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
 
         async def write(connection: Connection) -> Response:
             query.join(body, (*SELECTION, SKU))
-            selector, sku = read_selector(query), query.value(SKU)
-            if not query.has(SKU):
-                query.refuse(SKU.name, "is required; it names the product that the costs belong to")
+            selector, sku = read_selector(query), query.value(replace(SKU, required=True))
             periods = read_periods(body, query)
             query.check()
             selected = await select_accounts(connection, caller, selector)
             skus = await find_skus(connection, selected, SentParameter(SKU.name, sku or ""))
-            for account in selected.accounts:
-                if account.key not in skus:
-                    raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
+            if lacking := [account.account_title for account in selected.accounts if account.key not in skus]:
+                raise NotFoundError(f"account {lacking[0]} has no product with sku {shown(sku or '')}")
             stored = await write_periods(connection, selected, sku or "", periods, now=clock(), limits=limits)
             message = f"{count_of(stored, 'cost period', 'was')} stored."
             return json_answer(StoredCosts(200, message, sku or "", stored))

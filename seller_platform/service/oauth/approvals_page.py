@@ -7,8 +7,6 @@ its access revokes all of its consents and tokens.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import groupby
-from operator import attrgetter
 
 from starlette.responses import Response
 
@@ -68,26 +66,19 @@ class Approval:
     last_used_on: date | None
     expires_at: datetime
 
-
-@dataclass(frozen=True)
-class ApprovedApplication:
-    """An application with access to accounts of a user.
-
-    Attributes:
-        targets: The hosts of its redirect URIs, and the schemes of apps.
-    """
-
-    client_id: str
-    name: str
-    targets: Sequence[str]
-    approvals: Sequence[Approval]
+    @property
+    def targets(self) -> Sequence[str]:
+        """The hosts of the redirect URIs, and the schemes of apps."""
+        return tuple(dict.fromkeys(map(target_of, self.redirect_uris)))
 
 
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
+    approvals = await _approvals(request)
     return request.render(
         "applications.html",
-        applications=await _approved_applications(request),
+        applications=list({approval.client_id: approval for approval in approvals}.values()),
+        approvals=approvals,
         accounts=await accounts_of(request.connection, request.user),
         notice=_NOTICES.get(request.http.query_params.get("notice", "")),
     )
@@ -107,20 +98,14 @@ async def end_application(request: SignedInRequest) -> Response:
     return redirect(f"{APPROVALS}?notice=ended")
 
 
-async def _approved_applications(request: SignedInRequest) -> Sequence[ApprovedApplication]:
-    approvals = await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
-    return [
-        ApprovedApplication(client_id, name, tuple(dict.fromkeys(map(target_of, redirect_uris))), tuple(group))
-        for (client_id, name, redirect_uris), group in groupby(
-            approvals, attrgetter("client_id", "name", "redirect_uris")
-        )
-    ]
+async def _approvals(request: SignedInRequest) -> Sequence[Approval]:
+    return await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
 
 
-async def _approved_application(request: SignedInRequest) -> ApprovedApplication:
-    for application in await _approved_applications(request):
-        if application.client_id == request.http.path_params["client_id"]:
-            return application
+async def _approved_application(request: SignedInRequest) -> Approval:
+    for approval in await _approvals(request):
+        if approval.client_id == request.http.path_params["client_id"]:
+            return approval
     raise NotFoundError("No such application has access to your accounts. It may have been ended already.")
 
 

@@ -13,15 +13,9 @@ from urllib.parse import urlencode
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.openapi.document import example_of, operations, without_references
-from seller_platform.service.pages.rendering import render_text
 
 _OPTIONAL_EXAMPLES = ("account_title", "start_date", "end_date", "sku")
 _DEEPEST = 5
-
-
-def docs_text(document: Mapping[str, Any]) -> str:
-    """Return the HTML of the page that shows a document."""
-    return render_text("docs.html", described(document))
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +37,8 @@ def described(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
-    answer, bodies = _content(operation["responses"]["200"]), _content(operation.get("requestBody", {}))
+    answer = operation["responses"]["200"].get("content", {})
+    bodies = operation.get("requestBody", {}).get("content", {})
     sample = example_of(answer[JSON]["schema"]) if JSON in answer else None
     return {
         "id": operation["operationId"],
@@ -53,7 +48,10 @@ def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Ma
         "summary": operation["summary"].rstrip("."),
         "rules": operation["description"].split("\n\n"),
         "needs_token": bool(operation["security"]),
-        "parameters": [_parameter(parameter) for parameter in operation.get("parameters", ())],
+        "parameters": [
+            _field(each["name"], each["schema"], each["description"], is_required=each["required"])
+            for each in operation.get("parameters", ())
+        ],
         "body": [field for body in bodies.values() for field in _fields(body["schema"])],
         "fields": list(_fields(answer[JSON]["schema"])) if JSON in answer else [],
         "responses": [(status, response["description"]) for status, response in operation["responses"].items()],
@@ -63,13 +61,12 @@ def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Ma
     }
 
 
-def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    schema = parameter["schema"]
+def _field(name: str, schema: Mapping[str, Any], doc: str, *, is_required: bool) -> dict[str, Any]:
     return {
-        "name": parameter["name"],
-        "required": parameter["required"],
+        "name": name,
+        "required": is_required,
         "type": _type(schema),
-        "doc": parameter["description"],
+        "doc": doc,
         "choices": schema.get("enum"),
         "input": {"date": "date"}.get(schema.get("format", ""), "text"),
     }
@@ -88,12 +85,7 @@ def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
             if path in seen and "enum" not in inner:
                 continue
             seen.add(path)
-            yield {
-                "name": path,
-                "type": _type(inner),
-                "required": name in required,
-                "doc": inner.get("description", ""),
-            }
+            yield _field(path, inner, inner.get("description", ""), is_required=name in required)
             if depth < _DEEPEST:
                 yield from _fields(inner, path, depth + 1)
 
@@ -119,7 +111,7 @@ def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mappin
         for parameter in operation.get("parameters", ())
         if parameter["required"] or parameter["name"] in _OPTIONAL_EXAMPLES
     }
-    content = _content(operation.get("requestBody", {}))
+    content = operation.get("requestBody", {}).get("content", {})
     url = f"{document['servers'][0]['url']}{path}"
     parts = [f"curl {shlex.quote(f'{url}?{urlencode(query)}' if query else url)}"]
     if method != "GET" and not content:
@@ -137,8 +129,3 @@ def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mappin
         body = {name: value for name, value in example_of(content[JSON]["schema"]).items() if name not in query}
         parts += [f"-H 'Content-Type: {JSON}'", f"-d {shlex.quote(json.dumps(body))}"]
     return " \\\n  ".join(parts)
-
-
-def _content(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    content: Mapping[str, Any] = described.get("content", {})
-    return content

@@ -4,7 +4,6 @@ Status and download need a selection that includes all accounts of the report.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -44,18 +43,21 @@ from seller_platform.service.reports.jobs import (
 )
 from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU, chosen_rows
 
-_DPS_DATE = Parameter[date](DPS_DATE, "The daily product sales of that day.", date)
-_PRODUCT_SKU = Parameter[str](
-    PRODUCT_SKU,
-    "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read.",
-    Text,
-    example="MUG-BLUE-350",
+SELECTORS: tuple[Parameter[Any], ...] = (
+    Parameter[date](DPS_DATE, "The daily product sales of that day.", date),
+    Parameter[str](
+        PRODUCT_SKU,
+        "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read.",
+        Text,
+        example="MUG-BLUE-350",
+    ),
+    Parameter[date](
+        LAST_UPDATED_DATE,
+        "The orders that were placed or changed on that day or later, in the account's time zone.",
+        date,
+    ),
 )
-_LAST_UPDATED_DATE = Parameter[date](
-    LAST_UPDATED_DATE, "The orders that were placed or changed on that day or later, in the account's time zone.", date
-)
-SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_DATE)
-REPORT_ID = Parameter[int]("report_id", "Number of the report.", Count)
+REPORT_ID = Parameter[int]("report_id", "Number of the report.", Count, required=True)
 FORMAT = Parameter[str]("format", "The form of the rows; by default json.", choice_of("csv", "json"))
 
 _FIELDS = (*SELECTION, *SELECTORS)
@@ -96,7 +98,7 @@ STATUS = Operation(
     "The accounts selected must be those of the request, or more. A report that failed stays failed: the message says "
     "why, and a new request makes another. A report that is another user's, or expired, is not found.",
     ReportProgress,
-    (*SELECTION, replace(REPORT_ID, required=True)),
+    (*SELECTION, REPORT_ID),
     (401, 404, 422, 503),
 )
 
@@ -116,7 +118,7 @@ DOWNLOAD = Operation(
     "header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While the report "
     "is being written the answer is 409, with `Retry-After`; without it the report failed. A download may be repeated "
     "as long as the report is kept. The accounts selected must be those of the request, or more.",
-    parameters=(*SELECTION, replace(REPORT_ID, required=True), FORMAT),
+    parameters=(*SELECTION, REPORT_ID, FORMAT),
     refusals=(401, 404, 409, 422, 503),
     others={200: ("Success.", {JSON: _ROWS, "text/csv": str})},
 )
@@ -218,8 +220,6 @@ async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, Re
         caller = await authenticate(connection, request)
         query = Query(request.scope["query_string"])
         selector, report_id, form = read_selector(query), query.value(REPORT_ID), query.value(FORMAT)
-        if not query.has(REPORT_ID):
-            query.refuse(REPORT_ID.name, "is required; POST /reports/request answers it")
         query.check()
         selected = await select_accounts(connection, caller, selector)
         return form or "json", await find_report(connection, caller, selected, report_id or 0, kept_days=kept_days)
