@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,12 +22,13 @@ from seller_platform.service.access import Caller, ServedAccount, accounts_of
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
-from seller_platform.service.http.responses import ascii_description, base_url_of
+from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.oauth.applications import Application, Origin, find_application, store_application
 from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url
 from seller_platform.service.oauth.consent_choices import (
     MOST_FIELDS,
+    AuthorizationRequest,
     Choices,
     offered_choices,
     path_of_resource,
@@ -60,131 +61,90 @@ class ConsentOptions:
     serves_agents: bool
 
 
-@dataclass(frozen=True)
-class AuthorizationRequest:
-    """A request whose answer goes to the application's redirect URI.
-
-    Attributes:
-        redirect_uri: The one of the registered redirect URIs that the request names.
-        issuer: The URL of this service, which tells the application who answers.
-        scopes: What the application requests.
-        resource: The path of the resource that its tokens are for; None stands for the REST API.
-        is_resource_assumed: Whether the request did not name it.
-        problem: The error and its description, where the request cannot be granted.
-    """
-
-    application: Application
-    redirect_uri: str
-    issuer: str
-    scopes: Sequence[Scope]
-    state: str | None
-    code_challenge: str | None
-    resource: str | None
-    is_resource_assumed: bool
-    problem: tuple[str, str] | None
-
-    def answer(self, **parameters: str) -> Response:
-        """Redirect the browser to the application."""
-        if self.state is not None:
-            parameters["state"] = self.state
-        parameters["iss"] = self.issuer
-        separator = "&" if urlsplit(self.redirect_uri).query else "?"
-        return redirect(f"{self.redirect_uri.rstrip('?')}{separator}{urlencode(parameters, quote_via=quote)}")
-
-    def refuse(self, error: str, description: str) -> Response:
-        """Redirect the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
-        return self.answer(error=error, error_description=ascii_description(description))
-
-
-@dataclass(frozen=True)
-class SignedInAuthorization:
-    """An authorization request of a browser in which a user is logged in."""
-
-    request: SignedInRequest
-    authorization: AuthorizationRequest
-    options: ConsentOptions
-
-    async def ask(self, choices: Choices, accounts: Sequence[ServedAccount], problem: str | None = None) -> Response:
-        """Return the consent page."""
-        application, target = self.authorization.application, urlsplit(self.authorization.redirect_uri)
-        is_web = target.scheme in ("http", "https")
-        # A policy cannot name an IPv6 address, only its scheme.
-        is_named = is_web and "[" not in target.netloc
-        form_target = f"{target.scheme}://{target.netloc}" if is_named else f"{target.scheme}:"
-        return self.request.render(
-            "consent.html",
-            status=422 if problem else 200,
-            form_target=form_target,
-            application=application,
-            accounts=accounts,
-            requested=self.authorization.scopes,
-            is_for_agents=self.authorization.resource is not None,
-            choices=choices,
-            problem=problem,
-            ends_on=(utc_now() + self.options.lifetime).date(),
-            host=target_of(self.authorization.redirect_uri),
-            is_local=not is_web or is_loopback(target.hostname or ""),
-            action=_own_address(self.request.http),
-        )
-
-    async def approve(self, choices: Choices) -> Response:
-        """Store the consent, and what the document of the client says, and send the code to the application."""
-        application, accounts = self.authorization.application, choices.accounts
-        scopes = [scope.value for scope in choices.scopes]
-        async with self.request.connection.transaction():
-            if application.origin == Origin.DOCUMENT:
-                await store_application(self.request.connection, application)
-            code = await issue_code(
-                self.request.connection,
-                application,
-                user_id=self.request.user.id,
-                scopes=scopes,
-                accounts=accounts,
-                lifetime=self.options.lifetime,
-                redirect_uri=self.authorization.redirect_uri,
-                code_challenge=self.authorization.code_challenge,
-                resource=self.authorization.resource,
-                is_resource_assumed=self.authorization.is_resource_assumed,
-            )
-            await self.request.record(
-                EventKind.CONSENT_GIVEN,
-                application,
-                scopes=scopes,
-                **({"resource": self.authorization.resource} if self.authorization.resource else {}),
-                accounts="all" if accounts is None else list(accounts),
-            )
-        return self.authorization.answer(code=code)
-
-    async def deny(self) -> Response:
-        """Tell the application that the user denied the request."""
-        await self.request.record(EventKind.CONSENT_DENIED, self.authorization.application)
-        return self.authorization.refuse("access_denied", "the user denied the request")
-
-
-async def answer_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
+async def answer_consent(store: Store, options: ConsentOptions, http: Request) -> Response:
     """Answer GET and POST /oauth/authorize."""
-    form = await read_form(request, most_fields=MOST_FIELDS) if request.method == "POST" else None
+    form = await read_form(http, most_fields=MOST_FIELDS) if http.method == "POST" else None
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, options, request, form or {})
-        if isinstance(signed_in, Response):
-            return signed_in
-        if form is not None and not signed_in.request.session.owns(form.get("csrf_token", "")):
+        session = session_of(http)
+        user = await user_of(connection, session)
+        is_read_later = user is None and is_document_url(_fields_of(http).get("client_id", ""))
+        authorization = None if is_read_later else await _read_request(connection, options, http, user)
+        if user is None or session is None or authorization is None:
+            return redirect(login_for(_own_address(http)))
+        if form is not None and not session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
         # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
-        if signed_in.authorization.problem is not None:
-            return signed_in.authorization.refuse(*signed_in.authorization.problem)
-        decision = "" if form is None else form.get("decision")
+        if authorization.problem is not None:
+            return authorization.refuse(*authorization.problem)
+        request = SignedInRequest(http, connection, session, user, form or {})
+        decision = request.form.get("decision", "")
         if decision == "deny":
-            return await signed_in.deny()
-        if decision not in ("", "approve"):
+            await request.record(EventKind.CONSENT_DENIED, authorization.application)
+            return authorization.refuse("access_denied", "the user denied the request")
+        if form is not None and decision != "approve":
             raise ApiError("Choose either to approve or to deny.")
-        accounts, requested = await accounts_of(connection, signed_in.request.user), signed_in.authorization.scopes
+        accounts = await accounts_of(connection, user)
         if form is None:
-            return await signed_in.ask(offered_choices(requested, accounts), accounts)
-        choices = read_choices(form, requested, accounts)
-        problem = choices.problem(accounts)
-        return await (signed_in.approve(choices) if problem is None else signed_in.ask(choices, accounts, problem))
+            choices, problem = offered_choices(authorization.scopes, accounts), None
+        else:
+            choices = read_choices(form, authorization.scopes, accounts)
+            problem = choices.problem(accounts)
+            if problem is None:
+                return await _approve(request, authorization, options, choices)
+        return _page(request, authorization, choices, accounts, lifetime=options.lifetime, problem=problem)
+
+
+def _page(
+    request: SignedInRequest,
+    authorization: AuthorizationRequest,
+    choices: Choices,
+    accounts: Sequence[ServedAccount],
+    *,
+    lifetime: timedelta,
+    problem: str | None,
+) -> Response:
+    """Return the consent page."""
+    target = urlsplit(authorization.redirect_uri)
+    is_web = target.scheme in ("http", "https")
+    # A policy cannot name an IPv6 address, only its scheme.
+    is_named = is_web and "[" not in target.netloc
+    return request.render(
+        "consent.html",
+        status=422 if problem else 200,
+        form_target=f"{target.scheme}://{target.netloc}" if is_named else f"{target.scheme}:",
+        application=authorization.application,
+        accounts=accounts,
+        requested=authorization.scopes,
+        is_for_agents=authorization.resource is not None,
+        choices=choices,
+        problem=problem,
+        ends_on=(utc_now() + lifetime).date(),
+        host=target_of(authorization.redirect_uri),
+        is_local=not is_web or is_loopback(target.hostname or ""),
+        action=_own_address(request.http),
+    )
+
+
+async def _approve(
+    request: SignedInRequest, authorization: AuthorizationRequest, options: ConsentOptions, choices: Choices
+) -> Response:
+    """Store the consent, and what the document of the client says, and send the code to the application."""
+    application, accounts, resource = authorization.application, choices.accounts, authorization.resource
+    async with request.connection.transaction():
+        if application.origin == Origin.DOCUMENT:
+            await store_application(request.connection, application)
+        code = await issue_code(
+            request.connection, authorization, choices, user_id=request.user.id, lifetime=options.lifetime
+        )
+        await request.record(
+            EventKind.CONSENT_GIVEN,
+            application,
+            scopes=[scope.value for scope in choices.scopes],
+            **({"resource": resource} if resource else {}),
+            accounts="all" if accounts is None else list(accounts),
+        )
+    return authorization.answer(code=code)
 
 
 def with_document(admission: Admission, store: Store, documents: ClientDocuments, page: Page) -> Page:
@@ -206,20 +166,6 @@ def with_document(admission: Admission, store: Store, documents: ClientDocuments
         return await page(request)
 
     return answer
-
-
-async def _sign_in(
-    connection: Connection, options: ConsentOptions, request: Request, form: Mapping[str, str]
-) -> SignedInAuthorization | Response:
-    """Return the request with its user, or a redirect to the login."""
-    session = session_of(request)
-    user = await user_of(connection, session)
-    is_read_later = user is None and is_document_url(_fields_of(request).get("client_id", ""))
-    authorization = None if is_read_later else await _read_request(connection, options, request, user)
-    if user is None or session is None or authorization is None:
-        return redirect(login_for(_own_address(request)))
-    signed_in = SignedInRequest(request, connection, session, user, form)
-    return SignedInAuthorization(signed_in, authorization, options)
 
 
 async def _read_request(
@@ -252,29 +198,19 @@ async def _read_request(
         )
     if fields.get("response_type") != "code":
         raise ApiError("The link that led here is wrong: response_type must be code.")
-    challenge = fields.get("code_challenge") or None
     issuer = base_url_of(request)
-    scopes = scopes_of(fields.get("scope", ""))
     resource, is_assumed = _resource_of(application, fields, issuer, serves_agents=options.serves_agents)
-    if resource is None:
-        problem: tuple[str, str] | None = (
-            "invalid_target",
-            f"resource is {shown(fields['resource'])}, which is not served here",
-        )
-    else:
-        pkce_problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
-        problem = None if pkce_problem is None else ("invalid_request", pkce_problem)
     return AuthorizationRequest(
         application,
         redirect_uri,
         issuer,
         # Agents only ask.
-        (Scope.READ,) if resource else scopes,
+        (Scope.READ,) if resource else scopes_of(fields.get("scope", "")),
         fields.get("state"),
-        challenge,
+        fields.get("code_challenge") or None,
         resource or None,
         is_assumed,
-        problem,
+        _problem(application, fields, resource),
     )
 
 
@@ -312,13 +248,18 @@ def _resource_of(
     return (MCP, True) if is_assumed else (resource, False)
 
 
-def _pkce_problem(application: Application, challenge: str | None, method: str | None) -> str | None:
-    if challenge is None:
-        return "code_challenge is required of an application without a secret" if application.is_public else None
-    if method != "S256":
-        return "code_challenge_method must be S256"
+def _problem(application: Application, fields: Mapping[str, str], resource: str | None) -> tuple[str, str] | None:
+    """Return the error and its description of a request that cannot be granted, or None."""
+    challenge = fields.get("code_challenge")
+    if resource is None:
+        return "invalid_target", f"resource is {shown(fields['resource'])}, which is not served here"
+    if not challenge:
+        problem = "code_challenge is required of an application without a secret"
+        return ("invalid_request", problem) if application.is_public else None
+    if fields.get("code_challenge_method") != "S256":
+        return "invalid_request", "code_challenge_method must be S256"
     if not _CHALLENGE.fullmatch(challenge):
-        return "code_challenge must be 43 characters of base64url"
+        return "invalid_request", "code_challenge must be 43 characters of base64url"
     return None
 
 

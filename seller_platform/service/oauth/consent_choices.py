@@ -1,4 +1,4 @@
-"""What a user chooses on the consent page: accounts and scopes.
+"""What an application requests, and what a user chooses on the consent page: accounts and scopes.
 
 The form sends `accounts` (`all` or `ticked`), `account:KEY` for each ticked account, and `scope:NAME` for each ticked
 scope. A form without `accounts` makes no choice: it approves what was requested, for all accounts.
@@ -6,14 +6,56 @@ scope. A form without `accounts` makes no choice: it approves what was requested
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote, urlencode, urlsplit
+
+from starlette.responses import Response
 
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import MCP
 from seller_platform.service.access import ServedAccount
+from seller_platform.service.http.responses import ascii_description
+from seller_platform.service.oauth.applications import Application
+from seller_platform.service.pages.rendering import redirect
 
 ALL, TICKED = "all", "ticked"
 MOST_FIELDS = 4_000
 _ON = "on"
+
+
+@dataclass(frozen=True)
+class AuthorizationRequest:
+    """A request whose answer goes to the application's redirect URI.
+
+    Attributes:
+        redirect_uri: The one of the registered redirect URIs that the request names.
+        issuer: The URL of this service, which tells the application who answers.
+        scopes: What the application requests.
+        resource: The path of the resource that its tokens are for; None stands for the REST API.
+        is_resource_assumed: Whether the request did not name it.
+        problem: The error and its description, where the request cannot be granted.
+    """
+
+    application: Application
+    redirect_uri: str
+    issuer: str
+    scopes: Sequence[Scope]
+    state: str | None
+    code_challenge: str | None
+    resource: str | None
+    is_resource_assumed: bool
+    problem: tuple[str, str] | None
+
+    def answer(self, **parameters: str) -> Response:
+        """Redirect the browser to the application."""
+        if self.state is not None:
+            parameters["state"] = self.state
+        parameters["iss"] = self.issuer
+        separator = "&" if urlsplit(self.redirect_uri).query else "?"
+        return redirect(f"{self.redirect_uri.rstrip('?')}{separator}{urlencode(parameters, quote_via=quote)}")
+
+    def refuse(self, error: str, description: str) -> Response:
+        """Redirect the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
+        return self.answer(error=error, error_description=ascii_description(description))
 
 
 @dataclass(frozen=True)

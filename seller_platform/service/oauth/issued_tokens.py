@@ -11,10 +11,12 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from seller_platform.contract.tokens import Scope, code_challenge
+from seller_platform.contract.tokens import code_challenge, scopes_of
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import Application
+from seller_platform.service.oauth.consent_choices import AuthorizationRequest, Choices
+from seller_platform.service.oauth.openapi import CodeExchange, Refresh
 from seller_platform.service.pool import Connection
 
 _RANDOM_BYTES = 32
@@ -168,39 +170,23 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 
 
 async def issue_code(
-    connection: Connection,
-    application: Application,
-    *,
-    user_id: int,
-    scopes: Sequence[str],
-    accounts: Sequence[str] | None,
-    lifetime: timedelta,
-    redirect_uri: str,
-    code_challenge: str | None,
-    resource: str | None = None,
-    is_resource_assumed: bool = False,
+    connection: Connection, request: AuthorizationRequest, choices: Choices, *, user_id: int, lifetime: timedelta
 ) -> str:
     """Store a user's consent and return the code for it.
 
     Args:
-        accounts: The keys of the accounts; None: all of the user's, also later ones.
         lifetime: How long any token of it may be valid.
-        resource: The path of the resource that its tokens are for; None stands for the REST API.
-        is_resource_assumed: Whether the request did not name it.
     """
     code = secrets.token_urlsafe(_RANDOM_BYTES)
     values = {
+        **vars(request),
         "family": uuid.uuid4(),
-        "client_id": application.client_id,
+        "client_id": request.application.client_id,
         "user_id": user_id,
-        "scopes": list(scopes),
-        "accounts": None if accounts is None else list(accounts),
-        "resource": resource,
-        "is_resource_assumed": is_resource_assumed,
+        "scopes": [scope.value for scope in choices.scopes],
+        "accounts": choices.accounts,
         "consent_lifetime": lifetime,
         "code_hash": hash_of(code),
-        "redirect_uri": redirect_uri,
-        "code_challenge": code_challenge,
         "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
     }
     await connection.execute(_CONSENT, values)
@@ -208,13 +194,7 @@ async def issue_code(
 
 
 async def exchange_code(
-    connection: Connection,
-    application: Application,
-    code: str,
-    redirect_uri: str,
-    code_verifier: str | None,
-    *,
-    resource: str | None = None,
+    connection: Connection, application: Application, grant: CodeExchange, *, resource: str | None = None
 ) -> IssuedTokens | RefusedUse:
     """Use a code and return the first tokens issued for it.
 
@@ -223,30 +203,26 @@ async def exchange_code(
     Args:
         resource: The path of the resource that the code must be for, empty for the REST API; None is any.
     """
-    challenge = code_challenge(code_verifier) if code_verifier is not None else None
-    values = {"redirect_uri": redirect_uri, "code_challenge": challenge, "scopes": None, "resource": resource}
-    return await _use_once(connection, application, _CODE, code, values)
+    challenge = code_challenge(grant.code_verifier) if grant.code_verifier else None
+    values = {"redirect_uri": grant.redirect_uri, "code_challenge": challenge, "scopes": None, "resource": resource}
+    return await _use_once(connection, application, _CODE, grant.code, values)
 
 
 async def rotate(
-    connection: Connection,
-    application: Application,
-    refresh_token: str,
-    scopes: Sequence[Scope] | None = None,
-    *,
-    resource: str | None = None,
+    connection: Connection, application: Application, grant: Refresh, *, resource: str | None = None
 ) -> IssuedTokens | RefusedUse:
-    """Use a refresh token and return the next tokens.
+    """Use a refresh token and return the next tokens; without scopes, they may do what the consent permits.
 
     A second use of a refresh token revokes the consent, with its token family. That of a grant for agents gives the
     same tokens again within a minute: they are derived from it, so that only hashes are stored.
 
     Args:
-        scopes: What the next access token may do; by default what its consent permits (RFC 6749 section 6).
         resource: The path of the resource that the token must be for, empty for the REST API; None is any.
     """
-    values = {"scopes": None if scopes is None else [scope.value for scope in scopes], "resource": resource}
-    return await _use_once(connection, application, _REFRESH_TOKEN, refresh_token, values)
+    scopes = [scope.value for scope in scopes_of(grant.scope)] if grant.scope else None
+    return await _use_once(
+        connection, application, _REFRESH_TOKEN, grant.refresh_token, {"scopes": scopes, "resource": resource}
+    )
 
 
 async def revoke(connection: Connection, application: Application, token: str) -> int | None:

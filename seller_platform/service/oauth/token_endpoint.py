@@ -12,7 +12,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.tokens import scopes_of
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.http.bodies import problem_of, read_form
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
@@ -61,25 +60,20 @@ async def issue_tokens(store: Store, request: Request) -> Response:
             raise TokenEndpointError(kind, problem)
         grant = _read(form, _GRANTS[grant_type])
         async with connection.transaction():
-            match grant:
-                case CodeExchange(code=code, redirect_uri=redirect_uri, code_verifier=verifier):
-                    issued = await exchange_code(
-                        connection, application, code, redirect_uri, verifier or None, resource=resource
-                    )
-                    if isinstance(issued, IssuedTokens):
-                        await record(
-                            EventKind.GRANT_ISSUED, user_id=issued.user_id, details={"scopes": list(issued.scopes)}
-                        )
-                    problem = (
-                        "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
-                        "belong to it"
-                    )
-                    repeated = EventKind.CODE_REPLAYED
-                case Refresh(refresh_token=refresh_token, scope=scope):
-                    scopes = scopes_of(scope) if scope else None
-                    issued = await rotate(connection, application, refresh_token, scopes, resource=resource)
-                    problem = "the refresh token is unknown, expired, revoked or was used before"
-                    repeated = EventKind.REFRESH_TOKEN_REUSED
+            if isinstance(grant, CodeExchange):
+                issued = await exchange_code(connection, application, grant, resource=resource)
+                if isinstance(issued, IssuedTokens):
+                    details = {"scopes": list(issued.scopes)}
+                    await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, details=details)
+                problem = (
+                    "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not belong "
+                    "to it"
+                )
+                repeated = EventKind.CODE_REPLAYED
+            else:
+                issued = await rotate(connection, application, grant, resource=resource)
+                problem = "the refresh token is unknown, expired, revoked or was used before"
+                repeated = EventKind.REFRESH_TOKEN_REUSED
             if isinstance(issued, RefusedUse) and issued.is_repeated:
                 await record(repeated, user_id=issued.user_id)
     if isinstance(issued, RefusedUse):
