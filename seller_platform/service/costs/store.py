@@ -104,14 +104,15 @@ JOIN unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, l
 WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
 """.replace("{row_hash}", ROW_HASH)
 
-_CHOSEN: LiteralString = """
-FROM seller.cost_periods AS period
-WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
-  AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
-"""
 _DELETE: LiteralString = """
-WITH deleted AS (DELETE {chosen} RETURNING {row_hash} AS hash) SELECT count(*), -coalesce(sum(hash), 0) FROM deleted
-""".replace("{chosen}", _CHOSEN).replace("{row_hash}", ROW_HASH)
+WITH deleted AS (
+    DELETE FROM seller.cost_periods AS period
+    WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
+      AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
+    RETURNING {row_hash} AS hash
+)
+SELECT count(*), -coalesce(sum(hash), 0) FROM deleted
+""".replace("{row_hash}", ROW_HASH)
 
 
 async def read_stored(
@@ -314,11 +315,10 @@ def _elements(stored: str | None) -> object:
     elements = parse_json((stored or "[]").encode())
     if not isinstance(elements, list):
         return elements
-    for position, element in enumerate(elements):
-        if isinstance(element, dict):
-            fields = {name: element.get(name) for name in ELEMENT_FIELDS}
-            amount = fields["amount"]
-            if isinstance(amount, Decimal):
-                fields["amount"] = with_cents(amount)
-            elements[position] = fields
-    return elements
+    for element in elements:
+        if isinstance(element, dict) and isinstance(element.get("amount"), Decimal):
+            element["amount"] = with_cents(element["amount"])
+    return [
+        {name: element.get(name) for name in ELEMENT_FIELDS} if isinstance(element, dict) else element
+        for element in elements
+    ]

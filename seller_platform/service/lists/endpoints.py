@@ -41,7 +41,7 @@ from seller_platform.service.access import (
     select_accounts,
 )
 from seller_platform.service.http.parameters import Count, Currency, Parameter, Query, choice_of
-from seller_platform.service.http.responses import JSON, base_url_of
+from seller_platform.service.http.responses import base_url_of, json_answer
 from seller_platform.service.lists.page_queries import (
     Days,
     ListRequest,
@@ -315,12 +315,11 @@ def page_answer(
     """Return the answer with a page, and note how many rows it has."""
     number, per_page = list_request.page, list_request.per_page
     notes_of(request.scope).rows += min(per_page, max(0, page.total - (number - 1) * per_page))
+    rows = msgspec.Raw(b"[%b]" % page.rows)
     if not dataset.announces_total:
-        return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), headers=headers, media_type=JSON)
-    head = {CURRENT_PAGE: number}
-    tail = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
-    parts = (msgspec.json.encode(head)[:-1], ROWS.encode(), page.rows, msgspec.json.encode(tail)[1:])
-    return Response(b'%b,"%b":[%b],%b' % parts, headers=headers, media_type=JSON)
+        return json_answer({ROWS: rows}, headers=headers)
+    numbers = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
+    return json_answer({CURRENT_PAGE: number, ROWS: rows, **numbers}, headers=headers)
 
 
 @dataclass(frozen=True)

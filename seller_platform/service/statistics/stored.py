@@ -26,8 +26,13 @@ _DATASETS: Mapping[Grouping, Dataset] = {
 # Receipts and rows are of one moment, and a load in between changes neither.
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
+# An upstream that is a replica itself says which of its rows it computed.
 _IS_EXACT = """
 SELECT NOT EXISTS (
+    SELECT FROM platform.published_loads AS load
+    WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.notes ? 'computed_by'
+      AND load.window_start <= %(last_day)s AND load.window_end > %(first_day)s
+) AND NOT EXISTS (
     SELECT FROM unnest(%(first_days)s::date[], %(end_days)s::date[]) AS part (first_day, end_day)
     LEFT JOIN LATERAL (
         SELECT load.window_start, load.window_end
@@ -38,15 +43,6 @@ SELECT NOT EXISTS (
         LIMIT 1
     ) AS newest ON true
     WHERE (newest.window_start, newest.window_end) IS DISTINCT FROM (part.first_day, part.end_day)
-)
-"""
-
-# An upstream that is a replica itself says which of its rows it computed.
-_WAS_COMPUTED = """
-SELECT EXISTS (
-    SELECT FROM platform.published_loads AS load
-    WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.notes ? 'computed_by'
-      AND load.window_start <= %(last_day)s AND load.window_end > %(first_day)s
 )
 """
 
@@ -90,16 +86,18 @@ async def _is_stored(
     today = account.today(now)
     if requested.first > today:
         return False
-    values: dict[str, object] = {
+    parts: list[Window] = []
+    if not dataset.is_divisible:
+        parts = list(Window(requested.first, min(requested.last, today) + timedelta(days=1)).months())
+    values = {
         "dataset": dataset.name,
         "account": account.key,
         "first_day": requested.first,
         "last_day": requested.last,
+        "first_days": [part.start for part in parts],
+        "end_days": [part.end for part in parts],
     }
-    if await (await connection.execute(_WAS_COMPUTED, values)).fetchone() == (True,):
+    if await (await connection.execute(_IS_EXACT, values)).fetchone() != (True,):
         return False
-    if dataset.is_divisible:
-        return not await find_gaps(connection, selected, [Need(dataset, START.name, days)], now)
-    parts = list(Window(requested.first, min(requested.last, today) + timedelta(days=1)).months())
-    values |= {"first_days": [part.start for part in parts], "end_days": [part.end for part in parts]}
-    return await (await connection.execute(_IS_EXACT, values)).fetchone() == (True,)
+    needs = [Need(dataset, START.name, days)] if dataset.is_divisible else []
+    return not await find_gaps(connection, selected, needs, now)
