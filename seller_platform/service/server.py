@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,7 +61,6 @@ def run_service(
     """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
 
     Args:
-        options: Several workers share the limits.
         port: 0 takes a free one, which the log names.
         connections: The most connections of each worker process.
         trusted_proxies: Addresses and networks whose X-Forwarded-* headers are trusted.
@@ -95,8 +94,7 @@ def run_service(
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
-        shared = options.limits.divided(workers)
-        os.environ[OPTIONS] = msgspec.json.encode(replace(options, limits=shared)).decode()
+        os.environ[OPTIONS] = msgspec.json.encode(options).decode()
         factory = "seller_platform.service.app:app_from_environment"
         config = bounded(factory, factory=True, workers=workers)
         _LOG.info(_READY, url)

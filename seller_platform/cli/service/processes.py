@@ -50,7 +50,7 @@ def run(
         database.migrate()
     options = ServiceOptions(
         Location(settings.service_public_url, host),
-        limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
+        limits_of(settings, host=host, has_public_url=settings.service_public_url is not None, processes=workers),
         Pace() if writes_reports else None,
         timedelta(days=settings.service_grant_days),
         LoginOptions(

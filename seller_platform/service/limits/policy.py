@@ -1,7 +1,7 @@
 """The numbers of the limits, of which each of several processes has its part."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.settings import Settings
@@ -50,40 +50,31 @@ class Limits:
         of_tokens = self.quick_at_once + self.look_ups_at_once
         return of_tokens + self.pages_at_once + self.passwords_at_once + self.work_at_once + _SPARE_CONNECTIONS
 
-    def divided(self, processes: int) -> "Limits":
-        """Return the limits of each of several processes."""
-
-        def part(number: int, fewest: int = _FEWEST_AT_ONCE) -> int:
-            return max(fewest, -(-number // processes))
-
-        return replace(
-            self,
-            quick_at_once=part(self.quick_at_once),
-            pages_at_once=part(self.pages_at_once),
-            work_at_once=part(self.work_at_once),
-            per_token=part(self.per_token, 0),
-            per_user=part(self.per_user, 0),
-        )
-
 
 STANDARD = Limits()
 """The limits without settings, and without rates."""
 
 
-def limits_of(settings: Settings, *, host: str = "127.0.0.1", has_public_url: bool = False) -> Limits:
-    """Return the limits of a service that listens on a host.
+def limits_of(
+    settings: Settings, *, host: str = "127.0.0.1", has_public_url: bool = False, processes: int = 1
+) -> Limits:
+    """Return the limits of each process of a service that listens on a host.
 
     Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at
     once are as many as processors, of which PostgreSQL needs one for each.
     """
-    processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
     is_sandbox = is_loopback(host) and not has_public_url
 
+    def part(number: int, fewest: int = _FEWEST_AT_ONCE) -> int:
+        return max(fewest, -(-number // processes))
+
     def rate(setting: int | None, default: int) -> int:
-        return setting if setting is not None else 0 if is_sandbox else default
+        return part(setting if setting is not None else 0 if is_sandbox else default, 0)
 
     return Limits(
-        work_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
+        quick_at_once=part(STANDARD.quick_at_once),
+        pages_at_once=part(STANDARD.pages_at_once),
+        work_at_once=part(settings.service_lists_at_once or min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)),
         per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
         per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
         open_reports=settings.service_open_reports,

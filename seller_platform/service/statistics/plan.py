@@ -3,22 +3,12 @@
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import LiteralString
 
 from psycopg import sql
 
 from seller_platform.service.access import SelectedAccounts
-
-
-@dataclass(frozen=True)
-class ComparedDays:
-    """The days of one account that are summed, and those compared with; ends inclusive."""
-
-    first: date
-    last: date
-    before_first: date | None = None
-    before_last: date | None = None
+from seller_platform.service.lists.page_queries import Days
 
 
 @dataclass(frozen=True)
@@ -98,21 +88,24 @@ LABEL: Mapping[str, LiteralString] = {
 """The API's label of the period that begins on `page.period`."""
 
 
-def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str) -> dict[str, object]:
+def statistics_values(
+    selected: SelectedAccounts, days: Sequence[Days], before: Sequence[Days] | None, target: str
+) -> dict[str, object]:
     """Return the parameters that the statements of statistics share."""
-    first = min((span.before_first or span.first for span in spans), default=None)
-    last = max((span.last for span in spans), default=None)
+    first = min((each.first for each in (*days, *(before or ()))), default=None)
+    last = max((each.last for each in days), default=None)
+    nothing = [None] * len(days)
     return {
         "accounts": selected.keys,
         "currencies": [account.currency_code for account in selected.accounts],
-        "first_days": [span.first for span in spans],
-        "last_days": [span.last for span in spans],
-        "before_first_days": [span.before_first for span in spans],
-        "before_last_days": [span.before_last for span in spans],
+        "first_days": [each.first for each in days],
+        "last_days": [each.last for each in days],
+        "before_first_days": [each.first for each in before] if before else nothing,
+        "before_last_days": [each.last for each in before] if before else nothing,
         "months_from": None if first is None else first.replace(day=1),
         "months_until": None if last is None else last.replace(day=monthrange(last.year, last.month)[1]),
         "summed_from": first,
         "last_day": last,
-        "days": max((1 + (span.last - span.first).days for span in spans), default=1),
+        "days": max((1 + (each.last - each.first).days for each in days), default=1),
         "target": target,
     }

@@ -100,7 +100,7 @@ async def read_statistics(
     """
     own_currency = next((account.currency_code or "" for account in selected.accounts), "")
     values = {
-        **statistics_values(selected, known.spans, list_request.currency or own_currency),
+        **statistics_values(selected, known.days, known.before, list_request.currency or own_currency),
         "knows_costs": known.knows_costs,
         "knows_fees": known.knows_fees,
         **list_request.rows_of_page,

@@ -15,14 +15,15 @@ from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.page_queries import Days, Need
 from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.plan import ComparedDays, Grouping
+from seller_platform.service.statistics.plan import Grouping
 
 
 @dataclass(frozen=True)
 class ReadSpans:
-    """The days of each selected account, and whether their costs and fees were read."""
+    """The days of each selected account, those compared with, if any, and whether their costs and fees were read."""
 
-    spans: Sequence[ComparedDays]
+    days: Sequence[Days]
+    before: Sequence[Days] | None
     knows_costs: bool
     knows_fees: bool
 
@@ -38,14 +39,14 @@ async def read_spans(
     Raises:
         ApiError: An account is a replica whose sales were never read for some of the days.
     """
-    spans = [_compared_days(grouping, account_days) for account_days in days]
+    before = _days_before(grouping, days)
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
-    costs, needs = Need(COST_PERIODS, ACCOUNT), [sales, fees]
-    before = [Days(span.before_first, span.before_last) for span in spans if span.before_first and span.before_last]
-    sales_before, fees_before = (replace(need, days=before) for need in needs)
-    needs.append(costs)
-    if len(before) == len(spans):
-        needs += [sales_before, fees_before]
+    costs, sales_before, fees_before = (
+        Need(COST_PERIODS, ACCOUNT),
+        replace(sales, days=before),
+        replace(fees, days=before),
+    )
+    needs = [sales, fees, costs, *((sales_before, fees_before) if before else ())]
     lacking = []
     for gap in await find_gaps(connection, selected, needs, now):
         if gap.need is sales:
@@ -53,21 +54,24 @@ async def read_spans(
         lacking.append(gap.need)
     knows_fees = fees not in lacking
     if sales_before in lacking or (knows_fees and fees_before in lacking):
-        spans = [replace(span, before_first=None, before_last=None) for span in spans]
-    return ReadSpans(spans, costs not in lacking, knows_fees)
+        before = None
+    return ReadSpans(days, before, costs not in lacking, knows_fees)
 
 
-def _compared_days(grouping: Grouping, days: Days) -> ComparedDays:
-    """Add the days before: as many, or in a date view the calendar period."""
-    compared = ComparedDays(days.first, days.last)
-    start = _start_of(grouping.period, days.first) if grouping.dimension is None else days.first
-    if grouping.is_combined or start == date.min:
-        return compared
-    last = start - timedelta(days=1)
-    if grouping.dimension is None:
-        return replace(compared, before_first=_start_of(grouping.period, last), before_last=last)
-    length = days.last.toordinal() - days.first.toordinal() + 1
-    return replace(compared, before_first=date.fromordinal(max(1, start.toordinal() - length)), before_last=last)
+def _days_before(grouping: Grouping, days: Sequence[Days]) -> Sequence[Days] | None:
+    """Return as many days before those of each account, or in a date view the calendar period; None without any."""
+    by_date = grouping.dimension is None
+    starts = [_start_of(grouping.period, each.first) if by_date else each.first for each in days]
+    if grouping.is_combined or date.min in starts:
+        return None
+    lasts = [start - timedelta(days=1) for start in starts]
+    if by_date:
+        return [Days(_start_of(grouping.period, last), last) for last in lasts]
+    lengths = [each.last.toordinal() - each.first.toordinal() for each in days]
+    return [
+        Days(date.fromordinal(max(1, last.toordinal() - length)), last)
+        for last, length in zip(lasts, lengths, strict=True)
+    ]
 
 
 def _start_of(period: str | None, day: date) -> date:

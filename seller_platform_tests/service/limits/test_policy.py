@@ -28,8 +28,7 @@ def test_settings_change_limits_and_processes_divide_them(monkeypatch: pytest.Mo
     for name, value in {"REQUESTS_PER_TOKEN": "5", "REQUESTS_PER_USER": "0", "LISTS_AT_ONCE": "7"}.items():
         monkeypatch.setenv(f"SELLER_PLATFORM_SERVICE_{name}", value)
 
-    limits = limits_of(read_settings(), host="127.0.0.1")
-    part = limits.divided(4)
+    limits, part = (limits_of(read_settings(), processes=processes) for processes in (1, 4))
 
     assert (limits.per_token, limits.per_user, limits.work_at_once) == (5, 0, 7)
     assert (part.per_token, part.per_user, part.work_at_once) == (2, 0, 2)
