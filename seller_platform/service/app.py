@@ -32,7 +32,7 @@ from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
-from seller_platform.service.oauth.authorize import ConsentOptions, answer_consent, with_document
+from seller_platform.service.oauth.authorize import answer_consent, with_document
 from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import OPERATIONS
@@ -197,33 +197,26 @@ def app_from_environment() -> Starlette:
 
 
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
-    login = Login(store, options.logins)
+    login, contact, signed_in = Login(store, options.logins), options.logins.contact, partial(page_of_user, store)
     documents = ClientDocuments(options.private_client_hosts)
-    consents = ConsentOptions(options.grant_lifetime, documents, options.serves_agents)
-    pages: tuple[tuple[str, str, Page], ...] = (
-        ("GET", HOME, partial(answer_home, store)),
-        ("GET", LOGIN, login.show),
-        ("POST", LOGOUT, login.leave),
-        *(
-            (method, path, page_of_user(store, answer))
-            for method, path, answer in (*DEVELOPERS_PAGES, *APPROVALS_PAGES)
-        ),
-        ("GET", ACCOUNT, page_of_user(store, show_password)),
-        ("GET", RESET, partial(show_link, store, options.logins.contact)),
+    consent = partial(
+        answer_consent, store, documents, lifetime=options.grant_lifetime, serves_agents=options.serves_agents
     )
-    with_passwords: tuple[tuple[str, Page], ...] = (
-        (LOGIN, login.submit),
-        (ACCOUNT, page_of_user(store, change_password)),
-        (RESET, partial(set_by_link, store, options.logins.contact)),
-    )
-    consent = admission.admitting_anyone(partial(answer_consent, store, consents))
-    authorization = with_document(admission, store, documents, consent)
-    admitted = [
-        *((method, path, admission.admitting_anyone(page)) for method, path, page in pages),
-        *(("POST", path, admission.admitting_anyone(page, Cost.PASSWORD)) for path, page in with_passwords),
-    ]
+    authorization = with_document(admission, store, documents, admission.admitting_anyone(consent))
+
+    def route(method: str, path: str, page: Page, cost: Cost = Cost.PAGE) -> routing.Route:
+        return routing.Route(path, admission.admitting_anyone(page, cost), methods=[method])
+
     return [
-        *(routing.Route(path, page, methods=[method]) for method, path, page in admitted),
+        route("GET", HOME, partial(answer_home, store)),
+        route("GET", LOGIN, login.show),
+        route("POST", LOGIN, login.submit, Cost.PASSWORD),
+        route("POST", LOGOUT, login.leave),
+        *(route(method, path, signed_in(answer)) for method, path, answer in (*DEVELOPERS_PAGES, *APPROVALS_PAGES)),
+        route("GET", ACCOUNT, signed_in(show_password)),
+        route("POST", ACCOUNT, signed_in(change_password), Cost.PASSWORD),
+        route("GET", RESET, partial(show_link, store, contact)),
+        route("POST", RESET, partial(set_by_link, store, contact), Cost.PASSWORD),
         routing.Route(AUTHORIZE, authorization, methods=["GET", "POST"]),
         *(routing.Route(path, answer_static, middleware=_COMPRESSED) for path in STATIC_FILES),
     ]

@@ -100,11 +100,8 @@ async def answer_once(
         if stored is not None:
             stored_fingerprint, status, media_type, stored_body = stored
             if stored_fingerprint != fingerprint:
-                problem = (
-                    f"is {key[:40]!r}, with which another request was sent to this endpoint; send a key of its own"
-                )
-                parameters = {IDEMPOTENCY_KEY: [problem]}
-                raise ApiError(f"{IDEMPOTENCY_KEY} {problem}", status=422, parameters=parameters)
+                problem = f"is {key[:40]!r}, with which another request was sent to this endpoint; send another key"
+                raise InvalidParametersError({IDEMPOTENCY_KEY: [problem]})
             return Response(stored_body, status, media_type=media_type)
         answer = await work(connection)
         kept = {"status": answer.status_code, "media_type": answer.media_type, "body": bytes(answer.body)}

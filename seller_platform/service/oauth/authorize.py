@@ -7,7 +7,6 @@ the request in its query, and the fields `decision` (`approve` or `deny`), the h
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote, urlsplit
 
@@ -46,29 +45,26 @@ from seller_platform.service.security_events import EventKind
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-@dataclass(frozen=True)
-class ConsentOptions:
-    """What the operator decides about consents.
+async def answer_consent(
+    store: Store, documents: ClientDocuments, http: Request, *, lifetime: timedelta, serves_agents: bool
+) -> Response:
+    """Answer GET and POST /oauth/authorize.
 
-    Attributes:
-        lifetime: How long an approved access may last.
+    Args:
         documents: The documents of clients that are not registered.
+        lifetime: How long an approved access may last.
         serves_agents: Whether `/mcp` is served.
     """
-
-    lifetime: timedelta
-    documents: ClientDocuments
-    serves_agents: bool
-
-
-async def answer_consent(store: Store, options: ConsentOptions, http: Request) -> Response:
-    """Answer GET and POST /oauth/authorize."""
     form = await read_form(http, most_fields=MOST_FIELDS) if http.method == "POST" else None
     async with store.connection() as connection:
         session = session_of(http)
         user = await user_of(connection, session)
         is_read_later = user is None and is_document_url(_fields_of(http).get("client_id", ""))
-        authorization = None if is_read_later else await _read_request(connection, options, http, user)
+        authorization = (
+            None
+            if is_read_later
+            else await _read_request(connection, documents, http, user, serves_agents=serves_agents)
+        )
         if user is None or session is None or authorization is None:
             return redirect(login_for(_own_address(http)))
         if form is not None and not session.owns(form.get("csrf_token", "")):
@@ -91,8 +87,8 @@ async def answer_consent(store: Store, options: ConsentOptions, http: Request) -
             choices = read_choices(form, authorization.scopes, accounts)
             problem = choices.problem(accounts)
             if problem is None:
-                return await _approve(request, authorization, options, choices)
-        return _page(request, authorization, choices, accounts, lifetime=options.lifetime, problem=problem)
+                return await _approve(request, authorization, choices, lifetime)
+        return _page(request, authorization, choices, accounts, lifetime=lifetime, problem=problem)
 
 
 def _page(
@@ -127,16 +123,14 @@ def _page(
 
 
 async def _approve(
-    request: SignedInRequest, authorization: AuthorizationRequest, options: ConsentOptions, choices: Choices
+    request: SignedInRequest, authorization: AuthorizationRequest, choices: Choices, lifetime: timedelta
 ) -> Response:
     """Store the consent, and what the document of the client says, and send the code to the application."""
     application, accounts, resource = authorization.application, choices.accounts, authorization.resource
     async with request.connection.transaction():
         if application.origin == Origin.DOCUMENT:
             await store_application(request.connection, application)
-        code = await issue_code(
-            request.connection, authorization, choices, user_id=request.user.id, lifetime=options.lifetime
-        )
+        code = await issue_code(request.connection, authorization, choices, user_id=request.user.id, lifetime=lifetime)
         await request.record(
             EventKind.CONSENT_GIVEN,
             application,
@@ -169,7 +163,7 @@ def with_document(admission: Admission, store: Store, documents: ClientDocuments
 
 
 async def _read_request(
-    connection: Connection, options: ConsentOptions, request: Request, user: Caller | None
+    connection: Connection, documents: ClientDocuments, request: Request, user: Caller | None, *, serves_agents: bool
 ) -> AuthorizationRequest:
     """Return the authorization request in the query of a request.
 
@@ -182,7 +176,7 @@ async def _read_request(
     if not client_id or not redirect_uri:
         missing = "redirect_uri" if client_id else "client_id"
         raise ApiError(f"The link that led here is incomplete: {missing} is missing.")
-    application = options.documents.of(user.id, client_id) if user is not None else None
+    application = documents.of(user.id, client_id) if user is not None else None
     application = application or await find_application(connection, client_id)
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
@@ -199,7 +193,7 @@ async def _read_request(
     if fields.get("response_type") != "code":
         raise ApiError("The link that led here is wrong: response_type must be code.")
     issuer = base_url_of(request)
-    resource, is_assumed = _resource_of(application, fields, issuer, serves_agents=options.serves_agents)
+    resource, is_assumed = _resource_of(application, fields, issuer, serves_agents=serves_agents)
     return AuthorizationRequest(
         application,
         redirect_uri,

@@ -6,7 +6,7 @@ brought its row, unless that load was the first of its day.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 
@@ -35,8 +35,7 @@ DATASET_OF: Mapping[str, Dataset] = {
 }
 """The dataset whose rows a report holds, by the parameter that requests it."""
 
-_FETCHED_ROWS = 500
-_CHUNK_CHARACTERS = 200_000
+_CHUNK_ROWS = 250
 _PROGRESS_SECONDS = 0.25
 
 
@@ -62,17 +61,16 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
     _, size_of_others, _ = await stored_reports(connection, owner.id)
     room = most_bytes - size_of_others
     async with open_rows(connection, dataset, selected, chosen) as cursor:
-        while rows := await cursor.fetchmany(_FETCHED_ROWS):
+        while rows := await cursor.fetchmany(_CHUNK_ROWS):
             written += len(rows)
-            for chunk in _chunks(row for row, _ in rows):
-                position += 1
-                size += await store_chunk(connection, job.id, position, chunk)
-                if size > room:
-                    raise NotAdmittedError(
-                        f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
-                        f"{most_bytes}; request it again when they are deleted, or request less",
-                        cause="reports",
-                    )
+            position += 1
+            size += await store_chunk(connection, job.id, position, [row for row, _ in rows])
+            if size > room:
+                raise NotAdmittedError(
+                    f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
+                    f"{most_bytes}; request it again when they are deleted, or request less",
+                    cause="reports",
+                )
             if time.monotonic() - noted > _PROGRESS_SECONDS:
                 noted = time.monotonic()
                 await note_progress(store, job.id, written * 100 // rows[0][1])
@@ -89,16 +87,3 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
             return ChosenRows(Days(date.min, date.max), sku=value)
         case _:
             return ChosenRows(Days(date.fromisoformat(value), date.max), with_changes=True)
-
-
-def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the rows in parts of bounded size; a row is never split."""
-    chunk, size = [], 0
-    for row in rows:
-        chunk.append(row)
-        size += len(row)
-        if size > _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
