@@ -26,7 +26,7 @@ from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop, ErrorAnswer
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
-from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, message_of
+from seller_platform.service.http.responses import JSON, base_url_of, error_answer, message_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
@@ -257,9 +257,10 @@ def _error_answer(routes: Sequence[Route]) -> ErrorAnswer:
     def answer(request: Request, error: Exception) -> Response:
         path, is_of_page = request.scope["path"], "route" in request.scope
         if isinstance(error, HTTPException):  # no route takes the request
-            methods, is_of_page = allowed_methods(request), False
-            headers, message = {}, f"there is nothing at {path[:100]!a}"
+            headers, message, is_of_page = {}, f"there is nothing at {path[:100]!a}", False
             if error.status_code == 405:
+                served = [route.methods for route in request.app.routes if route.path_regex.match(path)]
+                methods = sorted({"OPTIONS"}.union(*served))
                 headers = {"Allow": ", ".join(methods)}
                 message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
                 if request.method == "OPTIONS":

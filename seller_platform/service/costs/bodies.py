@@ -56,7 +56,7 @@ class CostElementInput(Struct):
     units: Annotated[Units | None, about("How many units `total_amount` is for; by default 1.")] = None
     amount: Annotated[
         Amount | None,
-        about("total_amount * conversion_rate / units, in cents; sent with it, both must agree to the cent."),
+        about("total_amount * conversion_rate / units, in cents; where both are sent, they must agree to the cent."),
     ] = None
 
     def __post_init__(self) -> None:

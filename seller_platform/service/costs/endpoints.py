@@ -116,15 +116,11 @@ WRITE = Operation(
     "write_cost_periods",
     "costs",
     "Store cost periods of a product, all or none; those with the same dates are replaced.",
-    "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
-    "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
-    "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
-    "at once.\n\n`amount` is for one unit, and rounded to the cent. Where it is not sent it is `total_amount` * "
-    "`conversion_rate` / `units`; where both are sent they must agree to the cent. `currency` is that of "
-    "`total_amount`. With a `conversion_rate` other than 1 the amount is in the account's currency, and is read back "
-    "with it; a group whose accounts keep several currencies is then refused.\n\n"
-    "The product must be known to the account. An account whose rows are copied from another service takes no costs "
-    "(403): the next copy would undo them.",
+    "A period that overlaps a stored one with other dates is refused, and the answer names both. Periods that the body "
+    "does not name stay. A group stores in all of its accounts, or in none. Statistics follow at once.\n\n`amount` is "
+    "for one unit. With a `conversion_rate` other than 1 it is in the account's currency, and is read back with it; a "
+    "group whose accounts keep several currencies is then refused.\n\nThe product must be known to the account. An "
+    "account whose rows are copied from another service takes no costs (403): the next copy would undo them.",
     StoredCosts,
     (*SELECTION, SKU, KEY),
     (401, 403, 404, 409, 413, 415, 422, 503),
@@ -137,11 +133,10 @@ DELETE = Operation(
     "delete_cost_periods",
     "costs",
     "Delete the cost periods of a product, or the one with the given dates.",
-    "The product is named by exactly one of `sku`, `asin` and `parent_asin`. `from_date` and `to_date` go together "
-    "and name one period by exactly its dates; without them all periods of the product are deleted. A parameter or "
-    "a field of the body that is not listed here is refused. Where no period is "
-    "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
-    "from another service keeps its costs (403).",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`. Without dates all of its periods are "
+    "deleted. A parameter or a field of the body that is not listed here is refused. Where no period is found the "
+    "answer is 404. Statistics follow at once. An account whose rows are copied from another service keeps its costs "
+    "(403).",
     DeletedCosts,
     (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),

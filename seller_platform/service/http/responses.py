@@ -87,12 +87,3 @@ def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
 def base_url_of(request: Request) -> str:
     """Return the base URL of the service: its public URL, else where on this machine it was reached."""
     return str(request.scope[BASE_URL])
-
-
-def allowed_methods(request: Request) -> list[str]:
-    """Return the methods that some route takes at the path of a request."""
-    methods = {"OPTIONS"}
-    for route in request.app.routes:
-        if route.path_regex.match(request.scope["path"]):
-            methods |= route.methods
-    return sorted(methods)

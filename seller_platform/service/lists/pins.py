@@ -4,16 +4,16 @@ The first page is answered with a link to the second (RFC 8288). Its `as_of` nam
 first page was read in. It is no secret, and gives access to nothing: it belongs to one list of one database.
 """
 
-import re
+import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Annotated
 from urllib.parse import urlencode
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.wire import AS_OF
@@ -27,7 +27,6 @@ PIN_HOURS = 24
 _PAGE = "page"
 _LONGEST_TOKEN = 900
 _CHECK_BYTES = 12
-_PAYLOAD = re.compile(r"([0-9]{1,17}) ([0-9]{1,19}) ([0-9.-]{1,70}) ([0-9]{1,19}) ([0-9]{1,19})((?: [0-9]{1,19})*)")
 _TOKEN = Meta(
     min_length=24,
     max_length=_LONGEST_TOKEN,
@@ -44,8 +43,7 @@ AS_OF_PARAMETER = Parameter[str](
 )
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(Struct, frozen=True, array_like=True):
     """The moment that a list is pinned to.
 
     Attributes:
@@ -79,10 +77,7 @@ def subject_of(dataset: Dataset, selected: SelectedAccounts, list_request: ListR
 
 def write_pin(pin: Pin, subject: bytes, database: str) -> str | None:
     """Return the text of a pin; None where so many transactions are open that it would be too long."""
-    oldest, newest, open_ones = pin.snapshot.split(":")
-    ages = [int(newest) - int(oldest), *(int(newest) - int(number) for number in open_ones.split(",") if number)]
-    moment = (pin.now - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
-    payload = " ".join(map(str, (moment, pin.total, pin.others, newest, *ages))).encode()
+    payload = zlib.compress(msgspec.json.encode(pin))
     token = urlsafe_b64encode(_check(payload, subject, database) + payload).decode().rstrip("=")
     return token if len(token) <= _LONGEST_TOKEN else None
 
@@ -96,14 +91,10 @@ def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
     """
     content = urlsafe_b64decode(token + "=" * (-len(token) % 4)) if len(token) % 4 != 1 else b""
     check, payload = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
-    match = _PAYLOAD.fullmatch(payload.decode("ascii", "replace"))
-    if check != _check(payload, subject, database) or match is None:
+    if check != _check(payload, subject, database):
         problem = "belongs to other parameters, to other accounts or to another database; begin again without it"
         raise InvalidParametersError({AS_OF: [problem]})
-    moment, total, others, newest, oldest_age, open_ages = match.groups()
-    numbers = [int(newest) - int(age) for age in open_ages.split()]
-    snapshot = f"{int(newest) - int(oldest_age)}:{newest}:{','.join(map(str, numbers))}"
-    pin = Pin(datetime.fromtimestamp(int(moment) / 1e6, UTC), int(total), others, snapshot)
+    pin = msgspec.json.decode(zlib.decompress(payload), type=Pin)
     if now - pin.now > timedelta(hours=PIN_HOURS):
         raise _moved_on(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
     return pin

@@ -60,10 +60,9 @@ _SIZE = Parameter[int]("per_page", "Rows on a page; by default 500.", choice_of(
 _PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
 
 _RULES = f"""\
-`view_by=product` goes with `group_by` sku, asin or parent_asin: a row stands for that product, in a group over all \
-of its accounts; a product without a parent stands for its own. `view_by=date` goes with day, week (ISO), month or \
-year: a row stands for that part of the days asked for. With `view_by=product`, `period_by` makes one row for each \
-product and period; with `view_by=date` it is ignored. A product or a period without sales and fees has no row.
+With `view_by=product` a row stands for a product, in a group over all of its accounts; a product without a parent \
+stands for its own. With `view_by=date` it stands for a part of the days asked for; weeks are those of ISO 8601. A \
+product or a period without sales and fees has no row.
 
 `product_sales` and `units_ordered` are the sums of the daily product sales of all channels. `product_cost` is the \
 units times the cost elements that are valid on the day of the sale, by the newest cost periods; an element in \
@@ -88,11 +87,10 @@ Of a copy, products (`group_by=sku`) by month and the date view by day are the r
 where exactly these days were read from it, in the currency of the account; every other view is computed here, and \
 its answer carries `{COMPUTED_BY}: {REPLICA}`.
 
-Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
-currency of the account; a group whose accounts keep several needs `currency`. Amounts are \
-converted by day and product, at the rate of the day, and added unrounded; a figure with converted amounts is rounded \
-once, to cents, and no other figure is rounded; a day whose rate is not known is refused. `profit` is the difference \
-of the answered figures. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
+Amounts are in the currency of the account; a group whose accounts keep several needs `currency`. They are converted \
+by day and product, at the rate of the day, and added unrounded; a figure with converted amounts is rounded once, to \
+cents, and no other figure is rounded; a day whose rate is not known is refused. `profit` is the difference of the \
+answered figures. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
 
 _LABEL = (
     "Label of the period: 2025-03-14, Week 11 2025, March 2025, Q1 2025, H1 2025 or 2025. Absent where a row stands "
