@@ -23,10 +23,16 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError
 from seller_platform.service.costs.endpoints import cost_routes
-from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop, ErrorAnswer
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
-from seller_platform.service.http.responses import JSON, base_url_of, error_answer, message_of
+from seller_platform.service.http.responses import (
+    JSON,
+    MOST_BASE_URLS,
+    PublicDocument,
+    base_url_of,
+    error_answer,
+    message_of,
+)
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for

@@ -1,6 +1,7 @@
-"""Answers: JSON, and every error as the body that the contract describes."""
+"""Answers: JSON, documents, and every error as the body that the contract describes."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,6 +18,8 @@ BASE_URL = "seller_platform.base_url"
 """The name in a request's scope of the base URL that it was sent to."""
 JSON = "application/json"
 RETRY_SECONDS = 5
+MOST_BASE_URLS = 16
+"""For how many base URLs documents are kept. Without a public URL, each port of the loopback is one."""
 
 _AWAY = "the service's store cannot be reached at the moment; try again in a few seconds"
 _BROKEN = "the service failed on this request; it was logged under the request id of this answer"
@@ -87,3 +90,22 @@ def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
 def base_url_of(request: Request) -> str:
     """Return the base URL of the service: its public URL, else where on this machine it was reached."""
     return str(request.scope[BASE_URL])
+
+
+class PublicDocument:
+    """A document that is the same for everybody, kept by caches for an hour, with its ETag (RFC 9110 section 8.8.3)."""
+
+    def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        self._body, self._media_type = body, media_type
+        self.digest = sha256(body).hexdigest()
+        # The tag is weak, because a compressed answer has the same.
+        self._tag = f'W/"{self.digest[:32]}"'
+        caching = {"Cache-Control": "public, max-age=3600", "ETag": self._tag}
+        self._headers = {**(headers or {}), **caching}
+
+    def answer(self, request: Request) -> Response:
+        """Return the document, or 304 to a client that has it."""
+        tags = ",".join(request.headers.getlist("if-none-match")).split(",")
+        if any(tag.strip().removeprefix("W/") in ("*", self._tag.removeprefix("W/")) for tag in tags):
+            return Response(None, 304, self._headers)
+        return Response(self._body, 200, self._headers, media_type=self._media_type)

@@ -59,8 +59,7 @@ from seller_platform.service.lists.replica import computed_headers, require_read
 from seller_platform.service.lists.state import ListState, database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 from seller_platform.service.metrics import notes_of
-from seller_platform.service.openapi.operations import Operation, Route
-from seller_platform.service.openapi.schemas import page_type, row_type
+from seller_platform.service.openapi.operations import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Connection, Store
 
 START = Parameter[date](

@@ -14,9 +14,8 @@ from starlette.responses import Response
 
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.http.bodies import problem_of, read_form
-from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.parameters import is_storable, shown
-from seller_platform.service.http.responses import JSON, base_url_of, token_answer
+from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicDocument, base_url_of, token_answer
 from seller_platform.service.oauth.applications import Application, find_application
 from seller_platform.service.oauth.consent_choices import path_of_resource
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate

@@ -1,6 +1,5 @@
 """Routes and the OpenAPI document made from them.
 
-- `schemas`: the types of answers that several endpoints have
-- `operations`: how one endpoint is described
+- `operations`: how one endpoint is described, and the types that several have
 - `document`: the whole document
 """

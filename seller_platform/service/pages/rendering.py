@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from seller_platform.errors import WarehouseUnavailableError, followed
-from seller_platform.service.http.documents import PublicDocument
+from seller_platform.service.http.responses import PublicDocument
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pool import Store

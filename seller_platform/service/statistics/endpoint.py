@@ -28,12 +28,10 @@ from seller_platform.service.lists.endpoints import (
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
-from seller_platform.service.openapi.operations import Operation, Route
-from seller_platform.service.openapi.schemas import page_type, row_type
+from seller_platform.service.openapi.operations import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics
-from seller_platform.service.statistics.spans import read_spans
 from seller_platform.service.statistics.stored import read_stored_statistics
 
 _PRODUCT, _DATE = "product", "date"
@@ -147,8 +145,9 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 )
                 if stored is not None:
                     return page_answer(request, SALES_BY_DATE, stored, list_request, {})
-            known = await read_spans(connection, selected, grouping, days, now)
-            page, missing_rates = await read_statistics(connection, selected, grouping, known, list_request)
+            page, missing_rates = await read_statistics(
+                connection, selected, grouping, days, list_request=list_request, now=now
+            )
         require_rates(selected, currency, missing_rates)
         return page_answer(request, SALES_BY_DATE, page, list_request, computed_headers(selected))
 

@@ -5,25 +5,28 @@ In another currency the sum of each day is converted at the rate of that day. Th
 and the answered figure is rounded once, to the cent.
 """
 
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import LiteralString
 
 from psycopg import sql
 
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
-from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.access import ACCOUNT, SelectedAccounts
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
-from seller_platform.service.lists.page_queries import EXACT_RATE, ListRequest, RowPage, newest_day
+from seller_platform.service.lists.endpoints import START
+from seller_platform.service.lists.page_queries import EXACT_RATE, Days, ListRequest, Need, RowPage, newest_day
+from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months, store_statement
 from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import named_products
-from seller_platform.service.statistics.spans import ReadSpans
 from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
 
 # The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
@@ -83,21 +86,40 @@ rates AS MATERIALIZED (
 )""".replace("{rate}", EXACT_RATE)
 
 
+@dataclass(frozen=True)
+class _ReadSpans:
+    """The days of each selected account, those compared with, if any, and whether their costs and fees were read."""
+
+    days: Sequence[Days]
+    before: Sequence[Days] | None
+    knows_costs: bool
+    knows_fees: bool
+
+
 async def read_statistics(
     connection: Connection,
     selected: SelectedAccounts,
     grouping: Grouping,
-    known: ReadSpans,
+    days: Sequence[Days],
+    *,
     list_request: ListRequest,
+    now: datetime,
 ) -> tuple[RowPage, Mapping[str | None, date]]:
     """Return a page of statistics; total and rows are of one moment.
 
     Where an exchange rate is missing, the rows must not be used: its currency is returned with the first such day.
 
+    Of a replica, the sales of all requested days must have been read. Costs and fees that were not read are null. Where
+    the days before were not read, nothing is compared.
+
     Args:
-        known: The days of each selected account; costs and fees that were not read are null.
+        days: The requested days of each selected account.
         list_request: Its currency, or that of the first account, is the currency of all amounts.
+
+    Raises:
+        ApiError: An account is a replica whose sales were never read for some of the days.
     """
+    known = await _read_spans(connection, selected, grouping, days, now)
     own_currency = next((account.currency_code or "" for account in selected.accounts), "")
     values = {
         **statistics_values(selected, known.days, known.before, list_request.currency or own_currency),
@@ -127,6 +149,54 @@ async def read_statistics(
         return (RowPage((rows or "").encode(), total), missing_rates) if is_current else None
 
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
+
+
+async def _read_spans(
+    connection: Connection, selected: SelectedAccounts, grouping: Grouping, days: Sequence[Days], now: datetime
+) -> _ReadSpans:
+    """Return the days to sum and to compare, after a check of what was read."""
+    before = _days_before(grouping, days)
+    sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
+    sales_before, fees_before = replace(sales, days=before), replace(fees, days=before)
+    costs = Need(COST_PERIODS, ACCOUNT)
+    needs = [sales, fees, costs, *((sales_before, fees_before) if before else ())]
+    lacking = []
+    for gap in await find_gaps(connection, selected, needs, now):
+        if gap.need is sales:
+            raise gap.error
+        lacking.append(gap.need)
+    knows_fees = fees not in lacking
+    if sales_before in lacking or (knows_fees and fees_before in lacking):
+        before = None
+    return _ReadSpans(days, before, costs not in lacking, knows_fees)
+
+
+def _days_before(grouping: Grouping, days: Sequence[Days]) -> Sequence[Days] | None:
+    """Return as many days before those of each account, or in a date view the calendar period; None without any."""
+    by_date = grouping.dimension is None
+    starts = [_start_of(grouping.period, each.first) if by_date else each.first for each in days]
+    if grouping.is_combined or date.min in starts:
+        return None
+    lasts = [start - timedelta(days=1) for start in starts]
+    if by_date:
+        return [Days(_start_of(grouping.period, last), last) for last in lasts]
+    lengths = [each.last.toordinal() - each.first.toordinal() for each in days]
+    return [
+        Days(date.fromordinal(max(1, last.toordinal() - length)), last)
+        for last, length in zip(lasts, lengths, strict=True)
+    ]
+
+
+def _start_of(period: str | None, day: date) -> date:
+    match period:
+        case "Week":
+            return date.fromordinal(day.toordinal() - day.weekday())
+        case "Month":
+            return day.replace(day=1)
+        case "Year":
+            return day.replace(month=1, day=1)
+        case _:
+            return day
 
 
 @cache
