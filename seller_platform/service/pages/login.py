@@ -87,8 +87,14 @@ class Login:
         if user_id is None:
             notes_of(request.scope).login = LoginOutcome.REFUSED
             return again(problem=_WRONG, status=401)
-        async with self._store.connection() as connection:
-            return await self._log_in(connection, request, session, user_id, destination)
+        response = redirect(destination)
+        async with self._store.connection() as connection, connection.transaction():
+            await close_session(connection, session)
+            fresh = await open_session(connection, user_id, self._options)
+            await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
+        notes_of(request.scope).login = LoginOutcome.ACCEPTED
+        keep_session(request, response, fresh)
+        return response
 
     async def leave(self, request: Request) -> Response:
         """Answer POST /logout."""
@@ -102,40 +108,19 @@ class Login:
                 await record_event(connection, EventKind.LOGGED_OUT, request=request, user_id=user.id)
         return redirect(login_for(_local(form.get("next", ""))))
 
-    async def _log_in(
-        self, connection: Connection, request: Request, session: BrowserSession, user_id: int, destination: str
-    ) -> Response:
-        """Open a session in place of the one before the login, and redirect to the destination."""
-        response = redirect(destination)
-        async with connection.transaction():
-            await close_session(connection, session)
-            fresh = await open_session(connection, user_id, self._options)
-            await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
-        notes_of(request.scope).login = LoginOutcome.ACCEPTED
-        keep_session(request, response, fresh)
-        return response
-
     def _form(
         self,
         request: Request,
         session: BrowserSession | None,
         destination: str,
         *,
-        problem: str | None = None,
-        notice: str | None = None,
-        email: str = "",
         status: int = 200,
         headers: dict[str, str] | None = None,
+        **shown: str | None,
     ) -> Response:
         kept = session or BrowserSession()
-        values = {
-            "problem": problem,
-            "notice": notice,
-            "email": email,
-            "next": destination,
-            "contact": self._options.contact,
-            "csrf_token": kept.csrf_token,
-        }
+        fixed = {"next": destination, "contact": self._options.contact, "csrf_token": kept.csrf_token}
+        values = {"problem": None, "notice": None, "email": "", **shown, **fixed}
         response = render("login.html", values, status=status, headers=headers)
         keep_session(request, response, kept)
         return response

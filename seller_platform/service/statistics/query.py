@@ -6,7 +6,7 @@ and the answered figure is rounded once, to the cent.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import LiteralString
@@ -86,16 +86,6 @@ rates AS MATERIALIZED (
 )""".replace("{rate}", EXACT_RATE)
 
 
-@dataclass(frozen=True)
-class _ReadSpans:
-    """The days of each selected account, those compared with, if any, and whether their costs and fees were read."""
-
-    days: Sequence[Days]
-    before: Sequence[Days] | None
-    knows_costs: bool
-    knows_fees: bool
-
-
 async def read_statistics(
     connection: Connection,
     selected: SelectedAccounts,
@@ -119,12 +109,12 @@ async def read_statistics(
     Raises:
         ApiError: An account is a replica whose sales were never read for some of the days.
     """
-    known = await _read_spans(connection, selected, grouping, days, now)
+    before, knows_costs, knows_fees = await _known_days(connection, selected, grouping, days, now)
     own_currency = next((account.currency_code or "" for account in selected.accounts), "")
     values = {
-        **statistics_values(selected, known.days, known.before, list_request.currency or own_currency),
-        "knows_costs": known.knows_costs,
-        "knows_fees": known.knows_fees,
+        **statistics_values(selected, days, before, list_request.currency or own_currency),
+        "knows_costs": knows_costs,
+        "knows_fees": knows_fees,
         **list_request.rows_of_page,
     }
 
@@ -151,10 +141,10 @@ async def read_statistics(
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
 
 
-async def _read_spans(
+async def _known_days(
     connection: Connection, selected: SelectedAccounts, grouping: Grouping, days: Sequence[Days], now: datetime
-) -> _ReadSpans:
-    """Return the days to sum and to compare, after a check of what was read."""
+) -> tuple[Sequence[Days] | None, bool, bool]:
+    """Return the days to compare with, if any, and whether costs and fees were read."""
     before = _days_before(grouping, days)
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
     sales_before, fees_before = replace(sales, days=before), replace(fees, days=before)
@@ -168,7 +158,7 @@ async def _read_spans(
     knows_fees = fees not in lacking
     if sales_before in lacking or (knows_fees and fees_before in lacking):
         before = None
-    return _ReadSpans(days, before, costs not in lacking, knows_fees)
+    return before, costs not in lacking, knows_fees
 
 
 def _days_before(grouping: Grouping, days: Sequence[Days]) -> Sequence[Days] | None:
