@@ -100,6 +100,7 @@ class SelectedAccounts:
 
     @property
     def has_replicas(self) -> bool:
+        """Whether an upstream may compute other rows than this service does."""
         return any(account.is_replica for account in self.accounts)
 
 

@@ -55,7 +55,7 @@ from seller_platform.service.lists.page_queries import (
     read_state,
 )
 from seller_platform.service.lists.pins import AS_OF_PARAMETER, Pin, next_link, read_pin, subject_of, write_pin
-from seller_platform.service.lists.replica import computed_headers, require_read, unknown_to_replica
+from seller_platform.service.lists.replica import require_read, unknown_to_replica
 from seller_platform.service.lists.state import ListState, database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 from seller_platform.service.metrics import notes_of
@@ -121,21 +121,17 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             if list_request.as_of is not None:
                 pin = read_pin(list_request.as_of, subject, await database_of(connection), now)
                 now = pin.now
-            days = None
-            if dataset.is_dated:
-                days = days_of_accounts(dataset, selected, list_request, now)
+            days = days_of_accounts(dataset, selected, list_request, now) if dataset.is_dated else None
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
             source = rules.source(selected, list_request.own_days, now) if rules.source else None
             await require_read(connection, selected, [*needs, *(source.needs if source else ())], now)
-            is_converted = False
+            currency, is_converted = list_request.currency, False
             if keeps_own_currency(dataset):
-                is_converted = await check_currency(connection, selected, list_request.currency)
+                is_converted = await check_currency(connection, selected, currency)
                 # The rates of a pinned list are those of its first page, which were all there.
-                if is_converted and list_request.currency is not None and pin is None:
-                    missing = await missing_rates(
-                        connection, dataset, selected, days=days, currency=list_request.currency
-                    )
-                    require_rates(selected, list_request.currency, missing)
+                if is_converted and currency is not None and pin is None:
+                    missing = await missing_rates(connection, dataset, selected, days=days, currency=currency)
+                    require_rates(selected, currency, missing)
             query = PageQuery(dataset, list_request, days, source, pin.snapshot if pin else None)
             name = PageName(subject, list_request, days, pin)
             page, total = None, None
@@ -151,7 +147,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
         if token is None and state.snapshot is not None:
             token = write_pin(Pin(now, total, state.others, state.snapshot), subject, state.database)
         headers = {
-            **(computed_headers(selected) if is_converted or source is not None else {}),
+            **({COMPUTED_BY: REPLICA} if selected.has_replicas and (is_converted or source is not None) else {}),
             **next_link(base_url_of(request) + dataset.path, request.scope["query_string"], list_request, total, token),
             **CACHING,
             "ETag": name.tag(total, state),

@@ -1,4 +1,4 @@
-"""Refuses requests for rows of a replica that were never read, and marks rows that it computed.
+"""Refuses requests for rows of a replica that were never read.
 
 A replica is an account whose rows come from another service. A list that was never read has no rows, and looks empty.
 So each request declares the rows that its answer needs, and is refused where these were never read:
@@ -10,11 +10,11 @@ So each request declares the rows that its answer needs, and is refused where th
 Other accounts need not be read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from seller_platform.contract.wire import COMPUTED_BY, REPLICA
+from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import ApiError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.lists.page_queries import Need
@@ -75,14 +75,6 @@ CROSS JOIN LATERAL (
 WHERE missing.days IS NULL OR NOT isempty(missing.days)
 ORDER BY requested.position
 """  # noqa: S608  # a constant
-
-
-def computed_headers(selected: SelectedAccounts) -> Mapping[str, str]:
-    """Return the headers of an answer whose rows this service computed.
-
-    They say so where an account is a replica: its upstream may compute other rows.
-    """
-    return {COMPUTED_BY: REPLICA} if selected.has_replicas else {}
 
 
 async def require_read(

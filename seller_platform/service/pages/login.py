@@ -171,14 +171,14 @@ async def _record_failure(
     connection: Connection, request: Request, email: str, user_id: int | None, attempt: Attempt
 ) -> None:
     """Record a failed login, and the lock that begins with it."""
-    details = {"email": email[:_LONGEST_EMAIL]}
-    await record_event(connection, EventKind.LOGIN_FAILED, request=request, user_id=user_id, details=details)
+    record, details = partial(record_event, connection, request=request), {"email": email[:_LONGEST_EMAIL]}
+    await record(EventKind.LOGIN_FAILED, user_id=user_id, details=details)
     if attempt.failures_of_account == MOST_OF_A_USER:
-        details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for 15 minutes"}
-        await record_event(connection, EventKind.LOGIN_LOCKED, request=request, user_id=user_id, details=details)
+        locked = {**details, "locked": "the user, for 15 minutes"}
+        await record(EventKind.LOGIN_LOCKED, user_id=user_id, details=locked)
     if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
-        details = {"locked": "the address, for 15 minutes", "network": network_of_client(request)}
-        await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
+        locked = {"locked": "the address, for 15 minutes", "network": network_of_client(request)}
+        await record(EventKind.LOGIN_LOCKED, details=locked)
 
 
 def _local(destination: str) -> str:

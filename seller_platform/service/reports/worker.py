@@ -34,12 +34,12 @@ from seller_platform.service.reports.jobs import (
     reserve_report,
 )
 from seller_platform.service.reports.writing import write_report
-from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
 _LOG = logging.getLogger("seller_platform.service.reports.worker")
 _CANCELLED_AGAIN_SECONDS = 1.0
 _PASSING = (WarehouseUnavailableError, psycopg.Error, PoolTimeout, OSError)
-_TIDY_LOCK = 0x5EC4F
+_TIDY_LOCK = {"name": "expired rows of the service"}
 _DELETIONS: Mapping[str, LiteralString] = {
     "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
     "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
@@ -231,8 +231,7 @@ async def _tidy_up(store: Store, pace: Pace, limits: Limits) -> None:
     """Delete expired rows, until cancelled."""
     while True:
         async with store.connection() as connection, connection.transaction():
-            row = await (await connection.execute(TRY_LOCK_NUMBER, {"number": _TIDY_LOCK})).fetchone()
-            is_alone = row is not None and row[0]
+            is_alone = await (await connection.execute(TRY_LOCK, _TIDY_LOCK)).fetchone() == (True,)
             deleted = await delete_expired(connection, kept_days=limits.report_days) if is_alone else {}
         if any(deleted.values()):
             _LOG.info(

@@ -27,7 +27,7 @@ from seller_platform.service.lists.endpoints import (
 )
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
-from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
+from seller_platform.service.lists.replica import unknown_to_replica
 from seller_platform.service.openapi.operations import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
@@ -149,7 +149,8 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 connection, selected, grouping, days, list_request=list_request, now=now
             )
         require_rates(selected, currency, missing_rates)
-        return page_answer(request, SALES_BY_DATE, page, list_request, computed_headers(selected))
+        headers = {COMPUTED_BY: REPLICA} if selected.has_replicas else {}
+        return page_answer(request, SALES_BY_DATE, page, list_request, headers)
 
     return Route(_OPERATION, answer)
 

@@ -22,9 +22,6 @@ LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0
 TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(name)s, 0))"
 """Returns whether the lock of a name was free; if so, holds it until the transaction ends."""
 
-TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
-"""Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
-
 _PAUSE_SECONDS = 0.05
 _RELEASE = "SELECT pg_advisory_unlock_all()"
 # One that the owner may not end was made by an administrator, who has not granted it to the owner.
