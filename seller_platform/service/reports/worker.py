@@ -218,7 +218,7 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob, pa
         await fail_report(connection, job.id, error.message)
     except Exception as error:
         _LOG.warning("report %d: writing it failed: %s", job.id, type(error).__name__)
-        is_away = isinstance(error, WarehouseUnavailableError | psycopg.OperationalError)
+        is_away = isinstance(error, WarehouseUnavailableError | psycopg.OperationalError | psycopg.InterfaceError)
         if not is_away and job.attempts + 1 >= pace.attempts:
             await fail_report(connection, job.id, "the report could not be written; request it again")
             return
