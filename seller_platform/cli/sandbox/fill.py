@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
 from itertools import starmap
 from typing import ParamSpec
 
@@ -12,7 +11,7 @@ from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Counted, Document, Output, json_option
 from seller_platform.clocks import utc_now
 from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
-from seller_platform.sandbox import SandboxReport, load_sandbox
+from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.postgres.database import Database
@@ -68,9 +67,15 @@ def load(
     *, accounts: int, months: int, orders_per_month: int, seed: int, database_url: str | None, output: Output
 ) -> None:
     """Replace the generated sellers in the service's database."""
-    with open_sandbox(database_url) as database:
-        rows = generate(
-            database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
+    with open_sandbox(database_url) as database, output.progress("Generating sellers", None) as show:
+        rows = load_sandbox(
+            database,
+            accounts=accounts,
+            months=months,
+            orders_per_month=orders_per_month,
+            seed=seed,
+            today=utc_now(),
+            progress=show,
         ).rows
     output.document(FillDocument(rows=dict(rows)))
     output.table("Generated", starmap(Counted, rows.items()), ("name", "rows"))
@@ -95,30 +100,3 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
             )
         database.migrate()
         yield database
-
-
-def generate(
-    database: Database,
-    output: Output,
-    *,
-    accounts: int = ACCOUNTS,
-    months: int = MONTHS,
-    orders_per_month: int = ORDERS_PER_MONTH,
-    seed: int = SEED,
-    today: date | None = None,
-) -> SandboxReport:
-    """Load the sandbox with a progress bar, and return the report of the load.
-
-    Args:
-        today: The day of its snapshots; without it, the present day in the zone of each account.
-    """
-    with output.progress("Generating sellers", None) as show:
-        return load_sandbox(
-            database,
-            accounts=accounts,
-            months=months,
-            orders_per_month=orders_per_month,
-            seed=seed,
-            today=today or utc_now(),
-            progress=show,
-        )

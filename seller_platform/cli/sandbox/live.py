@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.fill import fill_options, generate, open_sandbox
+from seller_platform.cli.sandbox.fill import fill_options, open_sandbox
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
+from seller_platform.sandbox import load_sandbox
 
 DAYS_AGO = 60
 """How many days ago a live sandbox begins."""
@@ -84,15 +85,16 @@ def live(
     )
     with open_sandbox(database_url) as database:
         if not continues:
-            generate(
-                database,
-                output,
-                accounts=accounts,
-                months=months,
-                orders_per_month=orders_per_month,
-                seed=seed,
-                today=first,
-            )
+            with output.progress("Generating sellers", None) as show:
+                load_sandbox(
+                    database,
+                    accounts=accounts,
+                    months=months,
+                    orders_per_month=orders_per_month,
+                    seed=seed,
+                    today=first,
+                    progress=show,
+                )
             output.line(f"{first}  {count_of(accounts, 'account')} with {count_of(months, 'month')} of sales")
         lasts = 1 / days_per_second
         began = time.monotonic()

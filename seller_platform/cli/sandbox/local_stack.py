@@ -15,12 +15,13 @@ from pathlib import Path
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, free_port
-from seller_platform.cli.sandbox.fill import generate
 from seller_platform.cli.sandbox.serving import LOG, await_service, starting
 from seller_platform.cli.terminal.progress import progress
+from seller_platform.clocks import utc_now
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
 from seller_platform.files import write_atomically
+from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
@@ -101,7 +102,10 @@ def open_local_stack(
     # The service starts while the sellers are generated, because its imports take a second or two.
     with starting(sandbox_url, base_url, folder / LOG) as service:
         with Database(sandbox_url) as database:
-            report = generate(database, output, accounts=accounts, months=months, today=today)
+            with output.progress("Generating sellers", None) as show:
+                report = load_sandbox(
+                    database, accounts=accounts, months=months, today=today or utc_now(), progress=show
+                )
             credentials = _credentials(folder / _FILE, database)
             ensure_user(database, USER_EMAIL, "Demo", credentials.password)
             keys = [account.key for account in report.accounts]

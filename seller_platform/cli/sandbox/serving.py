@@ -52,14 +52,10 @@ def _stored_url(settings: Settings) -> str | None:
 
 
 @contextmanager
-def starting(database_url: str, base_url: str, log: Path, *options: str) -> Iterator[Program]:
-    """Run the service over a database at an address of this machine until the block ends; it may not answer yet.
-
-    Args:
-        options: Further options of `service run`.
-    """
+def starting(database_url: str, base_url: str, log: Path) -> Iterator[Program]:
+    """Run the service over a database at an address of this machine until the block ends; it may not answer yet."""
     port = str(urlsplit(base_url).port)
-    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port, *options]
+    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port]
     # The environment, unlike arguments, is not shown in lists of processes.
     # It is reached on the loopback, whatever the public URL of this machine's own service is.
     variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""}
