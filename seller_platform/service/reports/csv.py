@@ -14,11 +14,6 @@ import anyio.to_thread
 from seller_platform.contract.reports import FORMULA_STARTS
 
 
-def csv_header(columns: Sequence[str]) -> bytes:
-    """Return the first line."""
-    return _lines([columns])
-
-
 def csv_lines(columns: Sequence[str], chunk: bytes) -> bytes:
     """Return the lines of rows.
 
@@ -41,11 +36,11 @@ async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> Asy
         if is_first:
             first_row = json.JSONDecoder().raw_decode(chunk.decode())[0]
             columns = [*dict.fromkeys((*columns, *first_row))]
-            yield csv_header(columns)
+            yield _lines([columns])
             is_first = False
         yield await anyio.to_thread.run_sync(csv_lines, columns, chunk)
     if is_first:
-        yield csv_header(columns)
+        yield _lines([columns])
 
 
 class _Number(str):

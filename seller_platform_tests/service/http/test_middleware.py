@@ -15,8 +15,7 @@ from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served
 
 
 def _enveloped(app: ASGIApp) -> Envelop:
-    measures = Measures(CollectorRegistry())
-    return Envelop(app, measures=measures, answer_error=lambda _, error: error_answer(error))
+    return Envelop(app, measures=Measures(CollectorRegistry()), answer_error=lambda _, error: error_answer(error))
 
 
 def _ask(app: ASGIApp) -> httpx.Response:
