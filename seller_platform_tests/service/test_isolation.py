@@ -161,15 +161,13 @@ def _person(rng: random.Random, database: Database, accounts: Mapping[int, Accou
         # Members that the user may not read must not be shown: their access may have been removed.
         members = frozenset(rng.sample(sorted(accounts), rng.randint(0, 5))) | own
         execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
-        for member in members:
-            execute(
-                database,
-                "INSERT INTO service.account_group_members "
-                "SELECT id, %s FROM service.account_groups WHERE user_id = %s AND title = %s",
-                *(accounts[member].key, user_id, title),
-            )
+        keys = [accounts[member].key for member in members]
+        added = "INSERT INTO service.account_group_members SELECT id, unnest(%s::text[]) FROM service.account_groups"
+        execute(database, f"{added} WHERE user_id = %s AND title = %s", keys, user_id, title)
         groups[title] = members & own
-    client_id, _ = add_application(database, f"client-of-{number}-", CALLBACK, owner_id=user_id)
+    client_id, _ = add_application(database, f"client-of-{number}-", CALLBACK)
+    owned = "UPDATE service.applications SET owner_id = %s, origin = 'owner' WHERE client_id = %s"
+    execute(database, owned, user_id, client_id)
     return Person(email, issue_token(database, email), own, groups, (), client_id)
 
 

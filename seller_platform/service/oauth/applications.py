@@ -106,14 +106,9 @@ _DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = 
 
 
 def add_application(
-    database: Database,
-    name: str,
-    *redirect_uris: str,
-    owner_id: int | None = None,
-    resource: str | None = None,
-    is_public: bool = False,
+    database: Database, name: str, *redirect_uris: str, resource: str | None = None, is_public: bool = False
 ) -> tuple[str, str]:
-    """Register an application, and return its id and its secret, of which only a hash is stored.
+    """Register an application of the operator, and return its id and its secret, of which only a hash is stored.
 
     Args:
         is_public: It has no secret, which is returned as an empty text, and must use PKCE (RFC 7636).
@@ -123,13 +118,12 @@ def add_application(
     """
     check_application(name, redirect_uris)
     client_id, secret = secrets.token_urlsafe(16), "" if is_public else secrets.token_urlsafe(32)
-    origin = Origin.OPERATOR if owner_id is None else Origin.OWNER
     secret_hash = hash_of(secret) if secret else None
-    application = Application(client_id, name, redirect_uris, origin, owner_id, resource, secret_hash)
+    application = Application(client_id, name, redirect_uris, Origin.OPERATOR, None, resource, secret_hash)
     with database.begin() as connection:
         driver_of(connection).execute(_STORE, _values(application))
         kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
-        record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
+        record_operator_event(connection, kind, client_id=client_id, details=facts)
     return client_id, secret
 
 
