@@ -187,7 +187,7 @@ async def authenticate(
 
     Raises:
         UnauthorizedError: It carries no token, or one that is not valid here.
-        InsufficientScopeError: The token does not have the scope.
+        ApiError: The token does not have the scope.
     """
     row = await (await connection.execute(_CALLER, (hash_of(bearer_token(request.headers)),))).fetchone()
     if row is None:

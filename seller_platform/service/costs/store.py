@@ -164,7 +164,7 @@ async def write_periods(
     They replace periods with the same dates.
 
     Raises:
-        ReplicaError: An account is a replica. Nothing was stored.
+        ApiError: An account is a replica. Nothing was stored.
         InvalidParametersError: A period overlaps a stored one with other dates, a conversion has no currency or
             several, or there would be more periods than the limits allow. Nothing was stored.
     """
@@ -239,7 +239,7 @@ async def delete_periods(
         dates: First and last day of the one period to delete; None deletes all.
 
     Raises:
-        ReplicaError: An account is a replica. Nothing was deleted.
+        ApiError: An account is a replica. Nothing was deleted.
     """
     first, last = dates or (None, None)
     deleted = 0

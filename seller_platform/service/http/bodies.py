@@ -27,7 +27,7 @@ async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict
     Fields without a value are left out (RFC 6749 section 3.2).
 
     Raises:
-        WrongContentTypeError: The body is not a form.
+        ApiError: The body is not a form.
         UnreadableCodingError: The body is compressed, or not in UTF-8.
         BodyTooLargeError: The body is larger than 64 KiB.
         ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
@@ -47,7 +47,7 @@ async def read_json(request: Request) -> dict[str, object]:
     Numbers are exact decimals.
 
     Raises:
-        WrongContentTypeError: The body is of another type.
+        ApiError: The body is of another type.
         UnreadableCodingError: The body is compressed, or not in UTF-8.
         BodyTooLargeError: The body is larger than 1 MiB.
         InvalidParametersError: The body is not JSON, or not an object.

@@ -116,7 +116,7 @@ async def request_report(
         report: The parameter that selects its rows.
 
     Raises:
-        TooManyReportsError: The user has as many open reports, or as many bytes stored, as one user may have.
+        NotAdmittedError: The user has as many open reports, or as many bytes stored, as one user may have.
     """
     async with connection.transaction():
         # Two requests of one user must not both count the same reports.
