@@ -12,9 +12,9 @@ from seller_platform.errors import RequestError
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke
-from seller_platform_tests.support.served import list_accounts
+from seller_platform_tests.support.served import add_user, list_accounts
 
-ANN = "ann@shop.example"
+ANN, BOB = "ann@shop.example", "bob@shop.example"
 
 
 def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
@@ -28,8 +28,7 @@ def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
 def url(database: Database) -> str:
     """The URL of a database with two accounts and a user of one of them."""
     list_accounts(database, {f"us-{n}": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
-    _run(database.url, "user", "add", ANN, typed="zebra lamp quorum\n")
-    _run(database.url, "user", "grant", ANN, "us-1")
+    add_user(database, ANN, ["us-1"])
     return database.url
 
 
@@ -57,7 +56,7 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
     assert password_hash() != before
     assert verify_password(password_hash(), "violet tram nine hats")
     assert _run(url, "user", "list") == {
-        "users": [{"email": ANN, "name": "ann", "state": "active", "accounts": ["us-1"]}]
+        "users": [{"email": ANN, "name": "Ann", "state": "active", "accounts": ["us-1"]}]
     }
     assert ANN in output
     assert "us-1" in output
@@ -108,15 +107,17 @@ def test_a_reset_link_is_printed_for_the_public_url(url: str, monkeypatch: pytes
 
 
 def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> None:
-    _run(url, "group", "set", ANN, "My shop", "us-1")
-    _run(url, "group", "remove", ANN, "My shop")
-    _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
+    _run(url, "user", "add", BOB, typed="zebra lamp quorum\n")
+    _run(url, "user", "grant", BOB, "us-1")
+    _run(url, "group", "set", BOB, "My shop", "us-1")
+    _run(url, "group", "remove", BOB, "My shop")
+    _run(url, "user", "password", BOB, typed="violet tram nine hats\n")
+    _run(url, "user", "reset-link", BOB)
+    _run(url, "user", "revoke", BOB, "us-1")
+    _run(url, "user", "close", BOB)
+    _run(url, "user", "reopen", BOB)
     _run(url, "user", "reset-link", ANN)
-    _run(url, "user", "revoke", ANN, "us-1")
-    _run(url, "user", "close", ANN)
-    _run(url, "user", "reopen", ANN)
-    _run(url, "user", "add", "bob@shop.example", typed="zebra lamp quorum\n")
-    events = _run(url, "events", "--user", ANN.upper(), "--since", "1h")["events"]
+    events = _run(url, "events", "--user", BOB.upper(), "--since", "1h")["events"]
     output = invoke(service, ["events", "--kind", "group_changed", "--database-url", url]).output
 
     assert [event["kind"] for event in events] == [

@@ -14,8 +14,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform_tests.support.waiting import wait_for
 
-ROW = "SELECT FROM things FOR UPDATE"
-
 
 @pytest.fixture(params=["psycopg", "psycopg2"])
 def engine(request: pytest.FixtureRequest, database: Database) -> Iterator[Engine]:
@@ -30,10 +28,8 @@ def engine(request: pytest.FixtureRequest, database: Database) -> Iterator[Engin
 @pytest.mark.parametrize(
     ("held", "wanted", "name"),
     [
-        ("SELECT pg_advisory_lock(7)", "SELECT pg_advisory_lock(7)", "an advisory lock"),
         ("SELECT pg_advisory_lock(7)", "SELECT pg_advisory_xact_lock_shared(7)", "an advisory lock"),
-        (ROW, ROW, "a row"),
-        (ROW, "UPDATE things SET number = 2", "a row"),
+        ("SELECT FROM things FOR UPDATE", "UPDATE things SET number = 2", "a row"),
         ("LOCK TABLE things", "SELECT FROM things", "table public.things"),
     ],
 )
