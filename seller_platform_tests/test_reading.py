@@ -55,10 +55,9 @@ class Stored:
 
 
 @pytest.fixture(scope="module")
-def stored(postgres: EmbeddedServer, databases: Databases) -> Iterator[Stored]:
+def stored(databases: Databases) -> Iterator[Stored]:
     """Orders of February and March of two accounts, of February of a retired one, a mart, and two snapshots."""
-    name = databases.lend()
-    with Database(postgres.url(name)) as database:
+    with databases.lent() as database:
         old = _account(3, OLD, "Twin")
         connect_accounts(database, [old])
         save_accounts(database, "default", [_account(1, US, "North Pine US"), _account(2, DE, "North Pine DE")])
@@ -86,8 +85,7 @@ def stored(postgres: EmbeddedServer, databases: Databases) -> Iterator[Stored]:
             rows = [(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1", "default")]
             copy_rows(driver, listed, rows, account=US)
         mark_loaded(database, listed, "default", Window.day(date(2026, 3, 1)))
-        yield Stored(postgres.url(name), database)
-    databases.take_back(name)
+        yield Stored(database.url, database)
 
 
 @pytest.mark.parametrize("account", [US, "North Pine US", "north pine us", ["North Pine US"]], ids=str)

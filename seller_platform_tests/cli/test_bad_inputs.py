@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy import text
 
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
@@ -221,15 +221,12 @@ def _rows(url: str) -> Sequence[object]:
 
 
 @pytest.fixture(scope="module")
-def database_with_rows(postgres: EmbeddedServer, databases: Databases) -> Iterator[tuple[str, Sequence[object]]]:
+def database_with_rows(databases: Databases) -> Iterator[tuple[str, Sequence[object]]]:
     """The URL of a database with a role that has no right, and what is in it."""
-    name = databases.lend()
-    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))
-    yield postgres.url(name), _rows(postgres.url(name))
-    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(ROLE)))
-    databases.take_back(name)
+    with databases.lent() as database:
+        database.execute(text(f"CREATE ROLE {ROLE} LOGIN"))
+        yield database.url, _rows(database.url)
+        database.execute(text(f"DROP ROLE {ROLE}"))
 
 
 @pytest.fixture

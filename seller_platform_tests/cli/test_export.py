@@ -14,8 +14,6 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment
@@ -34,16 +32,14 @@ FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2,
 
 
 @pytest.fixture(scope="module")
-def shop(postgres: EmbeddedServer, databases: Databases) -> Iterator[Shop]:
+def shop(databases: Databases) -> Iterator[Shop]:
     """An account with sales in February and March, and one without any load."""
-    name = databases.lend()
-    with Database(postgres.url(name)) as database:
+    with databases.lent() as database:
         opened = connected_shop(database)
         for dataset in (DAILY, LEDGER):
             mark_loaded(database, dataset, ACCOUNT, FEBRUARY, MARCH)
         build_partition(database, PROFIT, ACCOUNT, FEBRUARY)
         yield opened
-    databases.take_back(name)
 
 
 @pytest.fixture(scope="module")

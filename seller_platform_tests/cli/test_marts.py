@@ -8,8 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment
@@ -23,15 +21,13 @@ PROFIT = "account_profit_daily"
 
 
 @pytest.fixture(scope="module")
-def shop(postgres: EmbeddedServer, databases: Databases) -> Iterator[Shop]:
+def shop(databases: Databases) -> Iterator[Shop]:
     """An account with sales in February and March, and without a ledger in April."""
-    name = databases.lend()
-    with Database(postgres.url(name)) as database:
+    with databases.lent() as database:
         opened = connected_shop(database)
         mark_loaded(database, dataset_named("transactions"), ACCOUNT, FEBRUARY, MARCH)
         mark_loaded(database, dataset_named("daily_product_sales"), ACCOUNT, FEBRUARY, MARCH, APRIL)
         yield opened
-    databases.take_back(name)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from seller_platform.contract import Account, Window
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.ledgers import BookedAccount, Entry
 from seller_platform_tests.support.postgres import Databases
@@ -21,12 +19,9 @@ JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
 
 
 @pytest.fixture(scope="module")
-def variables(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
+def variables(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A shell over two accounts, one of which has a ledger of January and February."""
-    name = databases.lend()
-    with Database(postgres.url(name)) as database:
+    with databases.lent() as database:
         accounts = {
             "us-1": Account(7, "=North, Pine US", "US", "USD", "America/Los_Angeles", "US", "S1"),
             "de-2": Account(8, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2"),
@@ -37,7 +32,6 @@ def variables(
         books.load(JANUARY, [sale, foreign, Entry.on("2026-01-14", "Transfer", "-80.00")])
         books.load(FEBRUARY, [])
         yield environment(tmp_path_factory.mktemp("home"), SELLER_PLATFORM_DATABASE_URL=database.url)
-    databases.take_back(name)
 
 
 def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variables: dict[str, str]) -> None:

@@ -23,7 +23,6 @@ from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
@@ -41,15 +40,12 @@ ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
 
 
 @pytest.fixture(scope="module")
-def variables(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
+def variables(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The variables of a shell over a warehouse and a service whose names and texts are long."""
-    name, home = databases.lend(), tmp_path_factory.mktemp("home")
-    with Database(postgres.url(name)) as database:
+    home = tmp_path_factory.mktemp("home")
+    with databases.lent() as database:
         _fill(database, home)
-    yield environment(home, SELLER_PLATFORM_DATABASE_URL=postgres.url(name))
-    databases.take_back(name)
+        yield environment(home, SELLER_PLATFORM_DATABASE_URL=database.url)
 
 
 def _fill(database: Database, home: Path) -> None:

@@ -12,7 +12,6 @@ from typing import IO
 
 import pytest
 
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.independent_upstream import IndependentUpstream
 from seller_platform_tests.support.postgres import Databases
@@ -55,16 +54,15 @@ class Connected:
 
 
 @pytest.fixture(scope="module")
-def connected(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connected]:
-    name = databases.lend()
-    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+def connected(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connected]:
+    with (
+        databases.lent() as database,
+        independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream,
+    ):
         upstream.issue_lasting_tokens()
-        variables = foreign_environment(upstream, postgres.url(name), tmp_path_factory.mktemp("connected"))
+        variables = foreign_environment(upstream, database.url, tmp_path_factory.mktemp("connected"))
         connect(variables)
         yield Connected(upstream, variables)
-    databases.take_back(name)
 
 
 def _text(stream: IO[str]) -> str:

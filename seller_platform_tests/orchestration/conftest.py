@@ -8,7 +8,6 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
@@ -24,33 +23,29 @@ def platform(
 
 
 @pytest.fixture(scope="module")
-def instance(
-    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dg.DagsterInstance]:
+def instance(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
     """An instance on PostgreSQL, because schedules open it again."""
-    name = dagster_databases.lend()
-    with postgres_instance(postgres.url(name), tmp_path_factory.mktemp("instance")) as opened:
+    with (
+        dagster_databases.lent() as database,
+        postgres_instance(database.url, tmp_path_factory.mktemp("instance")) as opened,
+    ):
         yield opened
-    dagster_databases.take_back(name)
 
 
 @pytest.fixture(scope="session")
-def materialized(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Platform, Path]]:
+def materialized(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Platform, Path]]:
     """A platform whose accounts, orders, transactions, sales and stock are materialized, and its home."""
-    name, home = databases.lend(), tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch, Database(postgres.url(name)) as database:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch, databases.lent() as database:
         patch.setenv("SELLER_PLATFORM_HOME", str(home))
         patch.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
-        with open_platform(database, postgres.url(name), home) as platform:
+        with open_platform(database, database.url, home) as platform:
             platform.discover()
             for dataset in ("orders", "transactions", "daily_product_sales"):
                 assert platform.months(dataset_named(dataset)).success
             assert platform.run([dataset_named("inventory")], KEYS[0], KEYS[-1]).success
             patch.undo()
             yield platform, home
-    databases.take_back(name)
 
 
 @pytest.fixture

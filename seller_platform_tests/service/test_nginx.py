@@ -14,8 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.nginx import nginx
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import COMMAND, announced_address, end_group, environment, free_port
@@ -30,14 +28,10 @@ ASKED = 50
 
 
 @pytest.fixture(scope="module")
-def behind(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Served, int]]:
+def behind(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, int]]:
     """The service of two workers behind nginx, and the port of the workers."""
-    name, folder = databases.lend(), tmp_path_factory.mktemp("behind")
-    with Database(postgres.url(name)) as database, served(database, database.url) as service:
-        yield from _behind(service, folder)
-    databases.take_back(name)
+    with databases.lent() as database, served(database, database.url) as service:
+        yield from _behind(service, tmp_path_factory.mktemp("behind"))
 
 
 def _behind(service: Served, folder: Path) -> Iterator[tuple[Served, int]]:

@@ -109,15 +109,10 @@ class Shop:
 @contextmanager
 def open_shop(databases: Databases, home: Path) -> Iterator[Shop]:
     """Serve a shop with three accounts of three products, and connect a warehouse to it."""
-    names = databases.lend(), databases.lend()
-    urls = [databases.server.url(name) for name in names]
-    with Database(urls[0]) as database, Database(urls[1]) as warehouse, served(database, urls[0]) as running:
+    with databases.lent() as database, databases.lent() as warehouse, served(database, database.url) as running:
         for account in (US, DE, GB):
             add_products(database, account, SKUS)
-        shop = _connected(running, warehouse, home)
-        yield shop
-    for name in names:
-        databases.take_back(name)
+        yield _connected(running, warehouse, home)
 
 
 def add_products(database: Database, account: str, skus: Sequence[str]) -> None:

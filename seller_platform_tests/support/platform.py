@@ -22,7 +22,6 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.installation import Site
 from seller_platform_tests.support.postgres import Databases
@@ -134,7 +133,6 @@ def open_platform(
 
 @contextmanager
 def lent_platform(
-    server: EmbeddedServer,
     databases: Databases,
     home: Path,
     variables: Mapping[str, str] = MappingProxyType({}),
@@ -146,16 +144,13 @@ def lent_platform(
         variables: Further variables of the environment, beside those of its home and its database.
         instance_of: Opens its instance in that database and the home; by default it is in memory.
     """
-    name = databases.lend()
-    url = server.url(name)
-    named = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_DATABASE_URL": url, **variables}
     with (
         pytest.MonkeyPatch.context() as patch,
-        Database(url) as database,
-        instance_of(url, home) if instance_of else nullcontext() as instance,
+        databases.lent() as database,
+        instance_of(database.url, home) if instance_of else nullcontext() as instance,
     ):
+        named = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_DATABASE_URL": database.url, **variables}
         for variable, value in named.items():
             patch.setenv(variable, value)
-        with open_platform(database, url, home, instance) as platform:
+        with open_platform(database, database.url, home, instance) as platform:
             yield platform
-    databases.take_back(name)

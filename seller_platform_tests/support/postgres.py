@@ -3,12 +3,15 @@
 A copy of the template takes a quarter of a second.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
 import psycopg
 from psycopg import sql
 
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 TEMPLATE = "template_seller"
@@ -79,6 +82,14 @@ class Databases:
                 }
             self._definitions[name] = _definitions(connection)
         return name
+
+    @contextmanager
+    def lent(self) -> Iterator[Database]:
+        """Lend a database until the block ends, and open it; that of a block that fails is not used again."""
+        name = self.lend()
+        with Database(self.server.url(name)) as database:
+            yield database
+        self.take_back(name)
 
     def take_back(self, name: str) -> None:
         """Empty a database, or drop it if a test changed more than rows."""

@@ -11,7 +11,6 @@ from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import MONTHS, Platform, lent_platform
@@ -25,11 +24,9 @@ ORDER = "A1FOREIGN-platform-02-650"
 
 
 @pytest.fixture(scope="module")
-def platform(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
+def platform(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """A platform with every account's orders and more."""
-    with lent_platform(postgres, databases, tmp_path_factory.mktemp("home")) as opened:
+    with lent_platform(databases, tmp_path_factory.mktemp("home")) as opened:
         opened.discover()
         for name in ("orders", "transactions", "daily_product_sales"):
             opened.months(dataset_named(name))

@@ -13,7 +13,6 @@ from click.testing import Result
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.statements import open_result
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader
 from seller_platform_tests.documentation import PAGES
@@ -30,13 +29,11 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(scope="module")
-def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
-    name = databases.lend()
-    with Database(postgres.url(name)) as database:
+def url(databases: Databases) -> Iterator[str]:
+    with databases.lent() as database:
         save_reader(database, "asks", PASSWORD)
         yield database.url
         remove_reader(database, "asks")
-    databases.take_back(name)
 
 
 def _as_reader(url: str) -> str:

@@ -24,7 +24,6 @@ from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.broken_connection import BERLIN
 from seller_platform_tests.support.collector import collector
 from seller_platform_tests.support.independent_upstream import (
@@ -71,17 +70,14 @@ class Connected:
 
 
 @pytest.fixture(scope="module")
-def connected(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connected]:
-    name, home = databases.lend(), tmp_path_factory.mktemp("home")
-    with open_independent_upstream("http://127.0.0.1:9/back") as upstream, Database(postgres.url(name)) as database:
+def connected(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connected]:
+    home = tmp_path_factory.mktemp("home")
+    with open_independent_upstream("http://127.0.0.1:9/back") as upstream, databases.lent() as database:
         settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
         connected = Connected(upstream, database, settings)
         Site(database.url, home, upstream.application).connect(upstream.issue())
         save_accounts(database, "default", [(BERLIN.key, BERLIN.account)])
         yield connected
-    databases.take_back(name)
 
 
 def never(_: str) -> SellerApi:

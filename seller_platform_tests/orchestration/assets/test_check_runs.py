@@ -19,7 +19,6 @@ from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import Mart, mart_named
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.independent_upstream import announce_one_more
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, lent_platform
@@ -100,12 +99,10 @@ class CheckRuns:
 
 
 @pytest.fixture(scope="module")
-def runs(
-    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CheckRuns]:
+def runs(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckRuns]:
     """The tests share it: each begins with a load. The first expects that nothing was loaded before."""
     folder = tmp_path_factory.mktemp("checks")
-    with lent_platform(postgres, dagster_databases, folder, instance_of=postgres_instance) as platform:
+    with lent_platform(dagster_databases, folder, instance_of=postgres_instance) as platform:
         platform.discover()
         yield CheckRuns(platform)
 

@@ -18,7 +18,6 @@ from dagster_postgres.event_log import PostgresEventLogStorage
 
 from seller_platform.orchestration.instance.run_launcher import attend
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
 from seller_platform_tests.support.postgres import Databases
@@ -67,19 +66,17 @@ class Location(CodeLocation):
 
 
 @pytest.fixture(scope="module")
-def location(
-    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Location]:
+def location(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Location]:
     folder = tmp_path_factory.mktemp("forking")
-    name, ended = dagster_databases.lend(), folder / "ended"
+    ended = folder / "ended"
     variables = environment(folder, **{forking_location.ENDED: str(ended)})
     with (
-        postgres_instance(postgres.url(name), folder, _AT_ONCE) as instance,
+        dagster_databases.lent() as database,
+        postgres_instance(database.url, folder, _AT_ONCE) as instance,
         code_server(instance, forking_location.__name__, "forking", variables) as started,
     ):
         yield Location(started.name, instance, started.workspace, ended)
     assert left_behind(folder) == []
-    dagster_databases.take_back(name)
 
 
 def test_runs_are_forked_from_one_process_which_is_started_again(location: Location) -> None:

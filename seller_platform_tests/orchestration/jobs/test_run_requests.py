@@ -21,7 +21,6 @@ from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, REFRESH_TAG
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
 from seller_platform_tests.support.platform import (
@@ -102,12 +101,10 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def location(
-    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Location]:
+def location(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Location]:
     folder, variables = tmp_path_factory.mktemp("loading"), {"SELLER_PLATFORM_HISTORY_START": str(HISTORY_START)}
     quiet = partial(postgres_instance, more="telemetry: {enabled: false}\n")
-    with lent_platform(postgres, dagster_databases, folder, variables, quiet) as platform:
+    with lent_platform(dagster_databases, folder, variables, quiet) as platform:
         settings, url = platform.resources["seller_api"], platform.database.url
         names = ("base_url", "client_id", "client_secret", "redirect_uri")
         api = {f"SELLER_API_{name.upper()}": getattr(settings, name) for name in names}

@@ -17,7 +17,6 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.http_upstream import BERLIN
 from seller_platform_tests.support.platform import (
@@ -65,8 +64,8 @@ class Today:
 
 
 @pytest.fixture(scope="module")
-def today(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Today]:
-    with lent_platform(postgres, databases, tmp_path_factory.mktemp("today")) as platform:
+def today(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Today]:
+    with lent_platform(databases, tmp_path_factory.mktemp("today")) as platform:
         platform.discover()
         yield Today(platform)
 
