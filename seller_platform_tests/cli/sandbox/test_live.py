@@ -41,6 +41,6 @@ def test_dev_lets_days_go_by(database: Database) -> None:
     run(database, "--from", "2026-03-10", "--until", "2026-03-10")
 
     command = live_command(date(2026, 3, 10), accounts=1, months=1, outages=0.0)
-    (line,) = run(database, *command[command.index("live") + 1 :], "--until", "2026-03-11")
+    (line,) = run(database, *command[command.index("live") + 1 :], "--until", "2026-03-11", "--days-per-second", "1000")
 
     assert line.startswith("2026-03-11  orders +")
