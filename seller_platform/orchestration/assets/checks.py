@@ -29,9 +29,9 @@ from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.tables import CONTRADICTED
 from seller_platform.warehouse.monitoring.mart_checks import count_partitions
+from seller_platform.warehouse.monitoring.metrics import stored_slices
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
-from seller_platform.warehouse.monitoring.stored_slices import stored_slices
 from seller_platform.warehouse.postgres.database import Database
 
 _LINES_SHOWN = 100

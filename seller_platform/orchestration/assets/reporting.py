@@ -36,8 +36,8 @@ from seller_platform.warehouse.loads.receipts import keep_reported, unreported_l
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.monitoring.mart_checks import recheck
+from seller_platform.warehouse.monitoring.metrics import changed_datasets
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
-from seller_platform.warehouse.monitoring.stored_slices import changed_datasets
 from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "checks_of_slices"

@@ -132,7 +132,7 @@ def claim_due(
         .with_for_update(skip_locked=True)
     )
     statement = update(REPORT_JOBS).where(REPORT_JOBS.c.id.in_(due)).values(next_poll_at=until).returning(REPORT_JOBS)
-    return _jobs(database.execute(statement).all())
+    return tuple(sorted(map(_job, database.execute(statement).all()), key=lambda job: job.id))
 
 
 def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
@@ -206,12 +206,7 @@ def is_untold() -> ColumnElement[bool]:
 
 
 def _select(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
-    statement = select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)
-    return _jobs(database.execute(statement).all())
-
-
-def _jobs(rows: Sequence[Row[Any]]) -> tuple[ReportJob, ...]:
-    return tuple(sorted(map(_job, rows), key=lambda job: job.id))
+    return tuple(map(_job, database.execute(select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)).all()))
 
 
 def _job(row: Row[Any]) -> ReportJob:

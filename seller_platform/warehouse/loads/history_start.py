@@ -3,7 +3,7 @@
 import logging
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Window
@@ -23,12 +23,9 @@ _LOG = logging.getLogger(__name__)
 
 def keep_history_start(database: Database, first_value: date) -> date:
     """Return the stored first day of history. If none is stored, store the first value."""
-    with database.begin() as connection:
-        stored = _stored(connection)
-        if stored is not None:
-            return stored
-        connection.execute(insert(HISTORY_START).values(first_day=first_value).on_conflict_do_nothing())
-        return _stored(connection) or first_value
+    if stored_history_start(database) is None:
+        database.execute(insert(HISTORY_START).values(first_day=first_value).on_conflict_do_nothing())
+    return stored_history_start(database) or first_value
 
 
 def extend_history(database: Database, first_day: date) -> bool:
@@ -50,9 +47,8 @@ def history_start_in(database: Database, settings: Settings, first_month: date |
     Args:
         first_month: The first month that is asked for. One that is too early is refused elsewhere.
     """
-    with database.begin() as connection:
-        is_migrated = connection.execute(select(func.to_regclass(HISTORY_START.fullname))).scalar_one()
-        stored = _stored(connection) if is_migrated else None
+    is_migrated = database.execute(select(func.to_regclass(HISTORY_START.fullname))).scalar_one()
+    stored = stored_history_start(database) if is_migrated else None
     if stored is None and first_month is not None and first_month >= EARLIEST and not is_history_start_set(settings):
         return first_month
     return stored or settings.history_start
@@ -65,8 +61,7 @@ def is_history_start_set(settings: Settings) -> bool:
 
 def stored_history_start(database: Database) -> date | None:
     """Return the first day of history, if it is stored."""
-    with database.begin() as connection:
-        return _stored(connection)
+    return database.execute(select(HISTORY_START.c.first_day)).scalar_one_or_none()
 
 
 def history_start_of(settings: Settings) -> date:
@@ -107,7 +102,3 @@ def months_of_history(first: date | None, last: date | None, history_start: date
     if first < earliest:
         raise RequestError(f"history cannot begin with {first:%Y-%m}; choose {earliest:%Y-%m} or a later month")
     return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
-
-
-def _stored(connection: Connection) -> date | None:
-    return connection.execute(select(HISTORY_START.c.first_day)).scalar_one_or_none()

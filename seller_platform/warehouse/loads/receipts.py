@@ -172,9 +172,6 @@ _MONTHS_READ = text(f"""
       AND month >= date_trunc('month', CAST(:begin AS timestamp)) AND month < :end AND {_IS_PRESENT}
 """)  # noqa: S608  # a constant
 
-_WAS_READ = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))
-"""The condition for slices of which a reading was stored or held."""
-
 
 @dataclass(frozen=True)
 class AccountDay:
@@ -313,6 +310,7 @@ def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tup
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
     """Return each pair of a dataset's name and an account that was ever read."""
-    statement = select(SLICES.c.dataset, SLICES.c.account).where(_WAS_READ).distinct()
+    was_read = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))  # stored or held
+    statement = select(SLICES.c.dataset, SLICES.c.account).where(was_read).distinct()
     rows = database.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
     return frozenset((dataset, account) for dataset, account in rows)

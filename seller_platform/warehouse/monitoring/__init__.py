@@ -1,14 +1,13 @@
 """What an operator watches: what is stored, how old it is, and measures for Prometheus.
 
 - `coverage`: what should be stored, and what is
-- `stored_slices`: how many slices are stored, and which changed
 - `problem_kinds`: every kind of problem, with what finds it
 - `problems`: what is wrong, by slice or by reason
 - `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
-- `metrics`: measures of the warehouse for Prometheus
+- `metrics`: measures of the warehouse: loads, accounts and slices, and which of these changed
 - `comparable_slices`: stored slices that the upstream can still be asked for
 - `sampling`: slices drawn at random, and the bound that follows from their comparisons
 """

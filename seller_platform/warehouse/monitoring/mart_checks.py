@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
+from sqlalchemy import text
 
 from seller_platform.contract import Window
 from seller_platform.warehouse.marts import Mart
@@ -34,10 +35,10 @@ _KEEP_CHECKS = f"""
 UPDATE platform.derived_partitions AS former SET failed_checks = {KEPT_CHECKS.format("%(failed)s::jsonb")}
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
 """  # noqa: S608  # constants
-_COUNT_PARTITIONS = sql.SQL("""
-SELECT count(*) AS count FROM platform.derived_partitions
-WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
-  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
+_COUNT_PARTITIONS = text("""
+    SELECT count(*) FROM platform.derived_partitions
+    WHERE folder = '' AND name = :mart AND digest IS NOT NULL
+      AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
 """)
 
 
@@ -80,6 +81,4 @@ def count_partitions(database: Database, mart: Mart, accounts: Collection[str] |
         accounts: The keys of the accounts; None for all.
     """
     bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
-    with database.begin() as connection:
-        (counted,) = rows_of(driver_of(connection), _COUNT_PARTITIONS, bound)
-        return int(counted["count"])
+    return int(database.execute(_COUNT_PARTITIONS, bound).scalar_one())

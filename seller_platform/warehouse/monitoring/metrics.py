@@ -1,10 +1,12 @@
-"""Measures for monitoring, read from receipts, however many rows there are."""
+"""Measures for monitoring, read from receipts and slices, however many rows there are."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select, text
 
+from seller_platform.contract import Dataset
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS
 
@@ -48,3 +50,41 @@ def account_counts(database: Database) -> dict[str, int]:
     is_retired = ACCOUNTS.c.retired_at.is_not(None)
     counted = dict(database.execute(select(is_retired, func.count()).group_by(is_retired)).tuples().all())
     return {"listed": counted.get(False, 0), "retired": counted.get(True, 0)}
+
+
+_COUNT = text("""
+    SELECT count(*), CAST(coalesce(sum(rows), 0) AS bigint) FROM platform.slices
+    WHERE dataset = :dataset AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
+""")
+_NOW = text("""
+    SELECT CAST(pg_current_snapshot() AS text),
+           pg_snapshot_xmax(CAST(:before AS pg_snapshot)) <= pg_snapshot_xmax(pg_current_snapshot())
+""")
+_CHANGED = text("""
+    SELECT DISTINCT dataset FROM platform.slices
+    WHERE transaction_id >= pg_snapshot_xmin(CAST(:before AS pg_snapshot))
+      AND NOT pg_visible_in_snapshot(transaction_id, CAST(:before AS pg_snapshot))
+""")
+
+
+def stored_slices(database: Database, dataset: Dataset, accounts: Collection[str] | None) -> tuple[int, int]:
+    """Return how many slices of a dataset were loaded or tried, and how many rows they have.
+
+    Args:
+        accounts: The keys of the accounts, or of the list of accounts the connections; None for all.
+    """
+    bound = {"dataset": dataset.name, "accounts": None if accounts is None else list(accounts)}
+    slices, rows = database.execute(_COUNT, bound).one()
+    return slices, rows
+
+
+def changed_datasets(database: Database, before: str) -> tuple[frozenset[str] | None, str]:
+    """Return the names of datasets with slices that changed since a snapshot, and the snapshot of now.
+
+    Args:
+        before: What was returned as the snapshot; empty or of another server, the first is None: any may have changed.
+    """
+    with database.begin() as connection:
+        snapshot, is_of_server = connection.execute(_NOW, {"before": before or None}).one()
+        changed = connection.execute(_CHANGED, {"before": before}).scalars() if is_of_server else None
+        return None if changed is None else frozenset(changed), snapshot

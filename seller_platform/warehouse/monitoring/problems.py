@@ -100,12 +100,11 @@ _CHOSEN = """
       AND (CAST(:months AS date[]) IS NULL OR month IS NULL OR month = ANY (CAST(:months AS date[])))
 """
 _SEVERITY = "array_position(ARRAY['error', 'warning', 'note'], severity)"
-_OF_SLICES = f"""
+_OF_SLICES = text(f"""
     SELECT kind, severity, dataset, account, month, error, since, rows, amount, currency, message, next_step,
-           acknowledged_by {_CHOSEN} {{}}
+           acknowledged_by {_CHOSEN}
     ORDER BY {_SEVERITY}, month DESC, dataset, account, load_id DESC
-"""
-_ALL_OF_SLICES, _BLOCKING = text(_OF_SLICES.format("")), text(_OF_SLICES.format("AND blocks"))
+""")
 _PROBLEMS = text(f"""
     SELECT kind, severity, dataset, message, min(next_step), min(exit_code), count(DISTINCT (account, month)),
            count(DISTINCT account), (array_agg(account ORDER BY account, month))[1:3],
@@ -133,7 +132,6 @@ def slice_problems(
     *,
     accounts: Collection[str] | None = None,
     months: Collection[date] | None = None,
-    blocking: bool = False,
 ) -> tuple[SliceProblem, ...]:
     """Return what is wrong with each slice, errors and newest months first.
 
@@ -141,11 +139,10 @@ def slice_problems(
         datasets: The names of datasets, and of marts with their schema; None for all.
         accounts: The keys of accounts, and the names of connections; None for all.
         months: The first days of months; slices without days count always. None for all.
-        blocking: Return only what stops marts: the stored rows may not be those of the upstream.
     """
     chosen = {"datasets": datasets, "accounts": accounts, "months": months}
     bound = {name: None if values is None else list(values) for name, values in chosen.items()}
-    return tuple(SliceProblem(*row) for row in database.execute(_BLOCKING if blocking else _ALL_OF_SLICES, bound))
+    return tuple(SliceProblem(*row) for row in database.execute(_OF_SLICES, bound))
 
 
 def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, ...]:
@@ -249,8 +246,7 @@ def acknowledge(
 
 def end_acknowledgements(database: Database) -> None:
     """Delete the acknowledgements of what has ended or got worse, so that its next time is not known."""
-    with database.begin() as connection:
-        connection.execute(_END)
+    database.execute(_END)
 
 
 _END = text("""

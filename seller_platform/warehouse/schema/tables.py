@@ -118,28 +118,28 @@ def _load_ids(name: str, comment: str) -> Column[Any]:
     return required(name, ARRAY(BigInteger), server_default="{}", comment=comment)
 
 
-def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
+def table_for(dataset: Dataset) -> Table:
     """Return the dataset's table in schema `seller`.
 
     Beside the contract's columns it has `account` (the account key), the day that places the row in a slice
     (`local_day`; for accounts the `connection` instead), `page` (the page of its list, from 1, within the load),
     `load_id` (the receipt in `platform.loads`), `row_hash` and `extra` (fields the contract does not know).
     """
-    return _table(dataset, metadata, SELLER)
+    return _table(dataset, SELLER)
 
 
-def history_of(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
+def history_of(dataset: Dataset) -> Table:
     """Return the dataset's table in schema `history`: the rows that a load no longer listed.
 
     It has the columns of `table_for`, and `gone_load_id`.
     """
-    return _table(dataset, metadata, HISTORY)
+    return _table(dataset, HISTORY)
 
 
-def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
+def _table(dataset: Dataset, schema: str) -> Table:
     name = f"{schema}.{dataset.name}"
-    if name in metadata.tables:
-        return metadata.tables[name]
+    if name in METADATA.tables:
+        return METADATA.tables[name]
     if dataset.slicing is Slicing.CONNECTION:
         kind, placed, indexed = Kind.TEXT, "The connection that sees the account.", [dataset.slice_column]
     else:
@@ -159,7 +159,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         of_loads = []
     return Table(
         dataset.name,
-        metadata,
+        METADATA,
         *(Column(column.name, TYPES[column.kind], comment=column.doc) for column in (*dataset.columns, *dataset.tags)),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
         required(dataset.slice_column, TYPES[kind], placed),
