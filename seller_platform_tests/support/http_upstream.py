@@ -17,6 +17,7 @@ import httpx
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.retries import RequestClock
+from seller_platform.client.lists import row_sink
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.loads import LoadFacts
@@ -99,10 +100,7 @@ class KeptRows:
             self.tags[tuple(tags)] += len(rows)
         self.pages.append(page)
 
-    def remember(self, *_: object, **__: object) -> None:
-        """Remember nothing: its pages have no keys."""
-
-    write_late = remember
+    remember = write_late = row_sink.KeptRows.remember
 
 
 @dataclass
