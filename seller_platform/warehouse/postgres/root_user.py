@@ -28,8 +28,8 @@ SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
 
 _OWNER_FILE = "home"
-_ACCOUNTS = "/etc"
-"""The folder of the files with the users of the machine."""
+_USERS = Path("/etc/passwd")
+"""The users of the machine. A new file replaces it with each new user, so who has waited for its lock looks again."""
 DATA = "data"
 """In the folder of a server, its data or a link to it."""
 
@@ -56,24 +56,22 @@ def server_user() -> ServerUser:
     import pwd  # Windows has no such module
 
     # `useradd` writes over a user that another `useradd` has just created, with another number.
-    lock = os.open(_ACCOUNTS, os.O_RDONLY)
-    try:
+    with _USERS.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(KeyError):
             entry = pwd.getpwnam(SERVER_USER)
             return ServerUser(entry.pw_uid, entry.pw_gid)
         options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
         command = ["useradd", *options, "--shell", "/usr/sbin/nologin", SERVER_USER]
-        subprocess.run(command, check=True, capture_output=True)  # systems keep it in other folders
+        try:
+            subprocess.run(command, check=True, capture_output=True)  # systems keep it in other folders
+        except FileNotFoundError:
+            raise OSError(f"root needs the user {SERVER_USER} for it, and there is no program `useradd`") from None
+        except subprocess.CalledProcessError as error:
+            problem = error.stderr.decode(errors="replace").strip()
+            raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
         entry = pwd.getpwnam(SERVER_USER)
-    except FileNotFoundError:
-        raise OSError(f"root needs the user {SERVER_USER} for it, and there is no program `useradd`") from None
-    except subprocess.CalledProcessError as error:
-        problem = error.stderr.decode(errors="replace").strip()
-        raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
-    finally:
-        os.close(lock)
-    return ServerUser(entry.pw_uid, entry.pw_gid)
+        return ServerUser(entry.pw_uid, entry.pw_gid)
 
 
 def owner_of(folder: Path) -> ServerUser:
