@@ -1,4 +1,4 @@
-"""Tests a backfill in another project, of two accounts, of one of which the upstream does not answer a month."""
+"""Tests a backfill in another project, of three accounts of which the upstream does not answer one month."""
 
 import logging
 import sys
@@ -49,13 +49,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .BaseEventLoop.shutdown_asyncgens. was never awaited"),
 ]
 
-SELLERS, SECOND = [f"S{number}" for number in range(2)], 1
-KEYS = [f"at-{100 + number}" for number in range(2)]
+SELLERS, THIRD = [f"S{number}" for number in range(3)], 2
+KEYS = [f"at-{100 + number}" for number in range(3)]
 MONTHS = [Window.month_of(datetime.now(UTC).date())]
-while len(MONTHS) < 3:
+while len(MONTHS) < 4:
     MONTHS.insert(0, Window.month_of(MONTHS[0].start - timedelta(days=1)))
-BAD_MONTH = MONTHS[-2]
-BAD = str(partition_key(KEYS[SECOND], BAD_MONTH))
+BAD_MONTH = MONTHS[-3]
+BAD = str(partition_key(KEYS[THIRD], BAD_MONTH))
 EVERYTHING = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
 
 _DATASETS = {name: dataset_named(name) for name in ("daily_product_sales", "transactions")}
@@ -151,7 +151,7 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         opened, honest = Shop(instance, workspace), platform.upstream.page
 
         def page(path: str, query: dict[str, str]) -> Any:
-            bad = _DATASETS["transactions"].path, SELLERS[SECOND], str(BAD_MONTH.start)
+            bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
             if opened.is_bad and (path, query["seller_id"], query.get("start_date")) == bad:
                 return None
             return honest(path, {**query, "seller_id": served})
