@@ -5,7 +5,6 @@ modules are what figures share:
 
 - `results`: figures beside promises, and medians of samples, as tables
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
-- `fleet`: a warehouse of many accounts, and its ticks
 - `free_service`: an upstream that is always faster than its reader
 - `pipelines`: the other tools that `peers` installs and runs
 """

@@ -45,7 +45,7 @@ def spent_by_command(command: list[str], variables: Mapping[str, str], server: E
             mib = max(mib, sum(map(proportional_kib, processes)) >> 10)
             for pid in processes:
                 with suppress(OSError):
-                    own[pid] = processor_seconds(pid)
+                    own[pid] = sum(map(int, _fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1 / _LOOKS_PER_SECOND)
         seconds = time.perf_counter() - began
@@ -60,11 +60,6 @@ def _waited_seconds() -> float:
     """Return the CPU of the processes that this one, and those in their turn, have waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the CPU of a process in seconds."""
-    return sum(map(int, _fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def server_seconds(server: EmbeddedServer) -> float:
@@ -90,12 +85,6 @@ def children(pid: int) -> Iterator[int]:
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             yield from map(int, (thread / "children").read_text().split())
-
-
-def peak_mib(pid: int) -> int:
-    """Return the highest resident memory of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
 
 
 def proportional_kib(pid: int) -> int:
