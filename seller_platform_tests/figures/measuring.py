@@ -74,17 +74,12 @@ def server_seconds(server: EmbeddedServer) -> float:
 
 
 def with_children(pid: int) -> Iterator[int]:
-    """Yield a process, its children and theirs."""
+    """Yield a process, its children that run, and theirs."""
     yield pid
-    for child in children(pid):
-        yield from with_children(child)
-
-
-def children(pid: int) -> Iterator[int]:
-    """Yield the processes that a process has started and that run."""
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            yield from map(int, (thread / "children").read_text().split())
+            for child in (thread / "children").read_text().split():
+                yield from with_children(int(child))
 
 
 def proportional_kib(pid: int) -> int:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,7 @@ from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_
 from seller_platform.ingest.cost_plans.planning import make_plan, plan_undo
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import FakeTime
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ACCOUNT = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
@@ -126,21 +127,6 @@ def kill(request: httpx.Request) -> httpx.Response:
     raise Killed
 
 
-class FakeClock:
-    """A clock whose `sleep` moves its time forward."""
-
-    def __init__(self) -> None:
-        self.seconds, self.pauses = 0.0, list[float]()
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.seconds += seconds
-
-    def patience(self, seconds: float) -> Patience:
-        start = datetime(2026, 3, 10, tzinfo=UTC)
-        return Patience(seconds, lambda: self.seconds, self.sleep, lambda: start + timedelta(seconds=self.seconds))
-
-
 @dataclass
 class Planner:
     """Makes and applies plans with the upstream of a test."""
@@ -148,7 +134,7 @@ class Planner:
     database: Database
     shop: Shop
     api: SellerApi
-    clock: FakeClock
+    time: FakeTime
 
     def plan(self, **target: Costs) -> CostPlan:
         periods = {
@@ -168,7 +154,7 @@ class Planner:
         return planned.plan
 
     def apply(self, plan: CostPlan, *, seconds: float = 60) -> Applied:
-        patience = self.clock.patience(seconds)
+        patience = Patience(seconds, lambda: self.time.seconds, self.time.sleep, self.time.now)
         return apply_plan(lambda _: self.api, self.database, plan.id, applied_by="ann", patience=patience)
 
     def writes(self, plan: CostPlan) -> dict[str, CostWrite]:
@@ -180,7 +166,7 @@ def planner(database: Database) -> Iterator[Planner]:
     connect_accounts(database, [(ACCOUNT.key, ACCOUNT)])
     shop = Shop()
     with SellerApi("http://upstream", transport=httpx.MockTransport(shop), attempts=1) as api:
-        yield Planner(database, shop, api, FakeClock())
+        yield Planner(database, shop, api, FakeTime())
 
 
 @pytest.mark.parametrize("deletes", ["by date", "everything", "not"])
@@ -196,8 +182,8 @@ def test_costs_hold_with_an_upstream_that_replaces_all_periods_later(
 
     assert applied.problem is None
     assert planner.shop.costs == {"A": NEW}
-    assert planner.clock.pauses == sorted(planner.clock.pauses)
-    assert len(planner.clock.pauses) == reads_until_applied
+    assert planner.time.pauses == sorted(planner.time.pauses)
+    assert len(planner.time.pauses) == reads_until_applied
 
 
 def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(planner: Planner) -> None:
@@ -214,7 +200,7 @@ def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(planner: Pl
     assert write.read_back == write.before
     assert applied.problem is not None
     assert applied.problem.exit_code == 5
-    assert sum(planner.clock.pauses) == pytest.approx(90)
+    assert sum(planner.time.pauses) == pytest.approx(90)
     assert later.problem is None
     assert planner.shop.costs == {"A": NEW}
 
