@@ -1,7 +1,8 @@
 """The sensor that requests the partitions of marts and exports whose inputs changed.
 
 `warehouse/marts/due` says which are due. The sensor leaves out those that wait for an input, and those that a run or a
-backfill under way makes anyway. A run that is lost changes nothing: its partitions are still due.
+backfill under way makes anyway. A run that is lost changes nothing: its partitions are still due. A tick looks at as
+many accounts as take it two seconds; its cursor says with which one the next tick goes on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 import dagster as dg
+import msgspec
 from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
@@ -28,6 +30,7 @@ from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, Partitio
 SENSOR = "marts_and_exports"
 _SECONDS_BETWEEN_TICKS = 30
 _RUNS_PER_TICK = 100
+_PARTITIONS_PER_TICK = 36_000
 # Without a new load or build, what failed or was made by hand may be due.
 _LOOKS_AGAIN_AFTER = timedelta(minutes=10)
 # A run that takes longer counts as lost.
@@ -61,6 +64,26 @@ class Follower:
 _States = Mapping[Follower, Sequence[PartitionState]]
 
 
+class _Round(msgspec.Struct, frozen=True):
+    """The ticks that look at every account once, as the cursor keeps them.
+
+    Attributes:
+        newest: The newest load and build at its beginning; empty once something was due.
+        follows: The account with which the next tick goes on; None after the last.
+    """
+
+    newest: str
+    began: datetime
+    follows: str | None = None
+
+    @classmethod
+    def of(cls, cursor: str | None) -> "_Round":
+        try:
+            return msgspec.json.decode(cursor or "", type=cls)
+        except msgspec.DecodeError:  # of no tick, or of another version
+            return cls("", utc_now())
+
+
 def following_definitions(
     followers: Sequence[Follower], history_start: date, placement: Placement = WHOLE
 ) -> dg.Definitions:
@@ -83,23 +106,29 @@ def following_definitions(
         database, now = warehouse.database, utc_now()
         with database.begin() as connection:
             newest = f"{version} {connection.execute(_NEWEST).one()}"
-        seen, _, looked_at = (context.cursor or "").partition("@")
-        if seen == newest and now < datetime.fromisoformat(looked_at) + _LOOKS_AGAIN_AFTER:
+        last = _Round.of(context.cursor)
+        if last.follows is None and last.newest == newest and now < last.began + _LOOKS_AGAIN_AFTER:
             yield dg.SkipReason("nothing was loaded or built since nothing was due")
             return
 
         listed = account_partitions(context.instance, placement.accounts_name)
         months = list(Window(history_start.replace(day=1), Window.month_of(now.date()).end).months())
+        begun, first = (last, listed.index(last.follows)) if last.follows in listed else (_Round(newest, now), 0)
+        of_account = sum(len(months) if each.derived.is_monthly else 1 for each in followers)
+        after = first + max(1, _PARTITIONS_PER_TICK // of_account)
         with database.begin() as connection:
             due: _States = {
-                each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers
+                each: partition_states(connection, each.derived, listed[first:after], months, only_due=True)
+                for each in followers
+                if first == 0 or not each.derived.is_of_all
             }
         ready = {each: [state for state in states if state.problem is None] for each, states in due.items()}
         free = _without_those_under_way(context, ready, listed)
         requests = list(_requests(free, listed, now))
         yield from requests
-        if not _count(ready):
-            context.update_cursor(f"{newest}@{now.isoformat()}")
+        follows = listed[after] if after < len(listed) else None
+        ended = _Round("" if _count(ready) else begun.newest, begun.began, follows)
+        context.update_cursor(msgspec.json.encode(ended).decode())
         if not requests:
             blocked = _count(due) - _count(ready)
             reasons = {"a run under way": _count(ready), "an input that has a problem": blocked}

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.orchestration.assets.marts import mart_followers
+from seller_platform.orchestration.automation import following
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
@@ -102,3 +103,25 @@ def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: T
     assert (under_way, after_an_hour, ticks.tick()) == ({}, DUE, {})
     ticks.tick()
     assert (ticks.tick(), ticks.message) == ({}, "nothing was loaded or built since nothing was due")
+
+
+def test_each_tick_goes_on_with_the_accounts_that_the_last_one_left(
+    ticks: Ticks, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark_loaded(database, dataset_named("daily_product_sales"), OTHER, JANUARY)
+    mark_loaded(database, dataset_named("transactions"), OTHER, JANUARY)
+    of_other = {"marts/account_profit_daily": {str(partition_key(OTHER, JANUARY))}}
+    monkeypatch.setattr(following, "_PARTITIONS_PER_TICK", 1)  # of one account, however many these are
+
+    requested = [ticks.tick() for _ in range(3)]
+    for account in (ACCOUNT, OTHER):
+        build_partition(database, PROFIT, account, JANUARY, run_id="run")
+    ticks.tick()  # ends the round in which something was due
+    of_round = [(ticks.tick(), ticks.message) for _ in range(3)]
+
+    assert requested == [DUE, of_other, DUE]
+    assert [found for found, _ in of_round] == [{}, {}, {}]
+    assert [message for _, message in of_round] == [
+        *["nothing is due"] * 2,
+        "nothing was loaded or built since nothing was due",
+    ]
