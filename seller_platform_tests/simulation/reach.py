@@ -58,7 +58,7 @@ NOT_REACHED: Mapping[str, tuple[str, str]] = {
     ),
     "error GrantSpoolError": (
         "no disk is full",
-        "faults/test_disks.py::test_no_refresh_token_is_spent_while_no_file_can_take_the_next",
+        "ingest/connections/test_power_loss.py::test_no_pair_is_lost_while_one_call_of_the_disk_fails",
     ),
     "error WarehouseError": (
         "no disk is full",
