@@ -25,10 +25,9 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import raw_server
 from seller_platform_tests.support import served as serving
-from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.raw_server import RawServer, forwarding
 
 pytestmark = pytest.mark.slow
@@ -91,26 +90,22 @@ def shop_in(database: Database, zone: str, day: date) -> Shop:
 
 
 @contextmanager
-def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, RawServer]]:
+def served(databases: Databases, shop: Shop) -> Iterator[tuple[SellerApi, RawServer]]:
     """Serve the shop's orders, and yield the API and the server between it and the service."""
-    url = postgres.database("upstream_of_dst_days", template="template_seller")
-    try:
-        with (
-            Database(url) as upstream_database,
-            serving.served(upstream_database, url) as service,
-            raw_server.serving(forwarding(service.base_url)) as between,
-        ):
-            serving.list_accounts(upstream_database, {shop.account.key: shop.account.account})
-            grant_accounts(upstream_database, serving.ANN, [shop.account.key])
-            rows = [
-                (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
-                for number, (at, day) in enumerate(shop.days.items())
-            ]
-            serving.insert_rows(upstream_database, ORDERS, shop.account.key, rows)
-            with SellerApi(between.url, auth=TokenAuth(serving.issue_token(upstream_database, serving.ANN))) as api:
-                yield api, between
-    finally:
-        drop_database(postgres, "upstream_of_dst_days")
+    with (
+        databases.lent() as upstream,
+        serving.served(upstream, upstream.url) as service,
+        raw_server.serving(forwarding(service.base_url)) as between,
+    ):
+        serving.list_accounts(upstream, {shop.account.key: shop.account.account})
+        grant_accounts(upstream, serving.ANN, [shop.account.key])
+        rows = [
+            (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
+            for number, (at, day) in enumerate(shop.days.items())
+        ]
+        serving.insert_rows(upstream, ORDERS, shop.account.key, rows)
+        with SellerApi(between.url, auth=TokenAuth(serving.issue_token(upstream, serving.ANN))) as api:
+            yield api, between
 
 
 def _in_utc(document: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +122,7 @@ def stored(database: Database) -> dict[datetime, date]:
 
 @changes
 def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
-    postgres: EmbeddedServer, database: Database, zone: str, day: date, hours: float
+    databases: Databases, database: Database, zone: str, day: date, hours: float
 ) -> None:
     """Timestamps are sent with the offsets of the zone, then in UTC."""
     shop = shop_in(database, zone, day)
@@ -138,7 +133,7 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
         assert [each.check_name for each in judgements(database, ORDERS) if not each.passed] == []
         return receipt
 
-    with served(postgres, shop) as (api, between):
+    with served(databases, shop) as (api, between):
         one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
         after_days = stored(database)
         between.plan = lambda _: raw_server.rewritten(_in_utc)

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,17 +56,10 @@ def _faults(faults: Mapping[str, Callable[[], Fault]]) -> list[Any]:
     ]
 
 
-class _ShortNap:
-    """The `sleep` of the library for retries; how long pauses are is tested in `client/http`."""
-
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        time.sleep(min(seconds, 0.02))
-
-
 @pytest.fixture(autouse=True)
 def _pauses_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenacity.nap.time", _ShortNap)
+    """Shorten the pauses before retries; how long they are is tested in `client/http`."""
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.02))))
 
 
 def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:

@@ -30,7 +30,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.monitoring.sampling import COMPARISONS_COUNT, SampledStratum
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
-from seller_platform_tests.support.http_upstream import api_of
+from seller_platform_tests.support.http_upstream import MovingList, api_of
 from seller_platform_tests.support.installation import temporary_warehouse
 
 TOLERANCE = 0.2
@@ -76,7 +76,9 @@ class Installation:
         months = [first := Window.month_of(first.start - _DAY) for _ in range(self.number_of_months)]
         self.months = [month.start for month in reversed(months)]
         self.keys = [f"S{number}.M" for number in range(self.accounts)]
-        self.rows = {(key, month): list(self._entries(key, month)) for key in self.keys for month in self.months}
+        self.rows = {
+            (key, month): sorted(self._entries(key, month), key=_day_of) for key in self.keys for month in self.months
+        }
         save_connection(self.database, KnownConnection("default", "http://api", "http://api", "client"))
         listed = [
             (key, Account(number, key, "US", "USD", "UTC", "M", key.removesuffix(".M")))
@@ -162,13 +164,12 @@ class Installation:
     def answer(self, request: httpx.Request) -> httpx.Response:
         """Answer with the ledger of the days that are asked for."""
         asked = request.url.params
-        first, last = asked["start_date"], asked["end_date"]
-        key, month = f"{asked['seller_id']}.M", date.fromisoformat(first).replace(day=1)
-        chosen = [row for row in self.rows[key, month] if first <= row["posted_date"][:10] <= last]
-        chosen.sort(key=lambda row: str(row["posted_date"]))
-        size, page = int(asked["per_page"]), int(asked.get("page", 1))
-        body = {"data": chosen[(page - 1) * size : page * size], "total": len(chosen)}
-        return httpx.Response(200, json=body | {"last_page": max(1, -(-len(chosen) // size)), "current_page": page})
+        rows = self.rows[f"{asked['seller_id']}.M", date.fromisoformat(asked["start_date"]).replace(day=1)]
+        return MovingList(rows, day_of=_day_of)(request)
+
+
+def _day_of(row: dict[str, Any]) -> str:
+    return str(row["posted_date"])[:10]
 
 
 def _bound_holds(rng: random.Random) -> bool:

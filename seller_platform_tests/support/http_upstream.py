@@ -20,7 +20,12 @@ from seller_platform.client.http.retries import RequestClock
 from seller_platform.client.lists import row_sink
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Account, Dataset, Window
+from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.loads import LoadFacts
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -184,6 +189,13 @@ def read(
     window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
     with api_of(upstream) as api:
         return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
+
+
+def load_orders(database: Database, upstream: Callable[[httpx.Request], httpx.Response]) -> Receipt:
+    """Load the orders of March from an upstream into a warehouse."""
+    account = KnownAccount(BERLIN.key, "default", BERLIN)
+    with api_of(upstream) as api:
+        return load_slice(api, database, account, SliceRequest(ORDERS, account.key, MARCH), MARCH, run_id=None)
 
 
 def day_of_order(row: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Tests the requests that a connection may send in a day."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -29,18 +30,8 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TODAY = NOON.date()
 
 
-class Clock:
-    """A clock that tests set."""
-
-    def __init__(self, moment: datetime = NOON) -> None:
-        self.moment = moment
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-
-def meter(database: Database, per_day: int, clock: Clock | None = None) -> DailyRequests:
-    return DailyRequests(database, "default", per_day, clock or Clock())
+def meter(database: Database, per_day: int, clock: Callable[[], datetime] = lambda: NOON) -> DailyRequests:
+    return DailyRequests(database, "default", per_day, clock)
 
 
 def metered_api(seen: list[httpx.Request], counted: DailyRequests) -> SellerApi:
@@ -92,24 +83,22 @@ def test_a_request_beyond_the_budget_is_not_sent(database: Database) -> None:
 def test_a_request_around_midnight_counts_on_both_days(database: Database, shift: timedelta) -> None:
     midnight = datetime(2026, 3, 11, tzinfo=UTC)
 
-    meter(database, 10, Clock(midnight + shift)).take()
+    meter(database, 10, lambda: midnight + shift).take()
 
     assert [requests_sent(database, date(2026, 3, day)) for day in (10, 11)] == [{"default": 1}] * 2
     assert budget_days(midnight + 10 * shift) == ((midnight + 10 * shift).date(),)
 
 
 def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(database: Database) -> None:
-    clock = Clock()
-    meter(database, 1, clock).take()
-    clock.moment = datetime(2026, 3, 11, 0, 0, 10, tzinfo=UTC)
+    now = datetime(2026, 3, 11, 0, 0, 10, tzinfo=UTC)
+    meter(database, 1).take()
 
     with pytest.raises(RequestsUsedUpError) as raised:
-        meter(database, 1, clock).take()
+        meter(database, 1, lambda: now).take()
 
     assert raised.value.renews_at == datetime(2026, 3, 11, tzinfo=UTC) + AROUND_MIDNIGHT
-    assert left_at(database, "default", clock.moment, per_day=1) == (0, raised.value.renews_at)
-    clock.moment = raised.value.renews_at
-    meter(database, 1, clock).take()
+    assert left_at(database, "default", now, per_day=1) == (0, raised.value.renews_at)
+    meter(database, 1, lambda: raised.value.renews_at).take()
 
 
 def test_what_a_slice_is_expected_to_take_is_reserved_while_it_is_read(database: Database) -> None:
@@ -134,10 +123,10 @@ def test_a_slice_that_cannot_be_read_to_its_end_knows_what_it_sent(database: Dat
 
 
 def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database) -> None:
-    clock = Clock()
-    with meter(database, 10, clock).reserved(5) as reserved:
+    time = FakeTime()
+    with meter(database, 10, time.now).reserved(5) as reserved:
         reserved.take()
-        clock.moment += timedelta(days=1)
+        time.sleep(86_400)
         reserved.take()
 
     sent = [requests_sent(database, TODAY + timedelta(days=days)) for days in (0, 1)]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,22 +12,27 @@ from sqlalchemy import text
 
 from seller_platform.client.decoding.pages import LateRows, PageDecoder
 from seller_platform.client.lists.slice_reader import read_slice
-from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import NO_PAGES, LoadFacts, PageFacts
 from seller_platform.errors import ContractViolationError, ErrorAnswerError
-from seller_platform.ingest.loads.slices import SliceRequest, load_slice
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.http_upstream import BERLIN, MovingList, api_of, day_of_order, order, orders, stock
+from seller_platform_tests.support.http_upstream import (
+    BERLIN,
+    MARCH,
+    MovingList,
+    api_of,
+    day_of_order,
+    load_orders,
+    order,
+    orders,
+    stock,
+)
 
 ORDERS, STOCK, TRANSACTIONS = dataset_named("orders"), dataset_named("warehouse_stock"), dataset_named("transactions")
-MARCH = Window.month_of(date(2026, 3, 1))
 DAY = date(2026, 3, 10)
-SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
 
 
 _OPEN: list[Spool] = []
@@ -62,13 +66,12 @@ def _read(
     dataset: Dataset,
     known: Mapping[bytes, PageFacts] = NO_PAGES,
     *,
-    account: Account = BERLIN,
     window: Window = MARCH,
 ) -> tuple[CountingSpool, LoadFacts]:
     spool = CountingSpool(dataset, known)
     _OPEN.append(spool)
     days, day = (window, None) if dataset.is_dated else (None, DAY)
-    facts = read_slice(api_of(upstream), dataset, account, days, day, spool)
+    facts = read_slice(api_of(upstream), dataset, BERLIN, days, day, spool)
     return spool, facts
 
 
@@ -152,35 +155,15 @@ def test_brackets_in_texts_are_no_ends_of_the_rows() -> None:
     assert before.digest == plain.digest
 
 
-@contextmanager
-def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[Callable[[Window], Receipt]]:
-    def load(window: Window) -> Receipt:
-        if forgets:
-            database.execute(text("DELETE FROM platform.known_pages"))
-        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, window), window, run_id=None)
-
-    with api_of(source) as api:
-        yield load
-
-
-def _stored(database: Database) -> list[object]:
-    return [
-        database.execute(
-            text(f"SELECT (to_jsonb(each) - 'page')::text AS content FROM {schema}.orders AS each ORDER BY 1")
-        ).all()
-        for schema in ("seller", "history")
-    ]
-
-
 def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Database) -> None:
     source = MovingList(orders(50), day_of_order)
-    with _shop(database, source, forgets=False) as load:
-        first = load(MARCH)
-        unchanged = load(MARCH)
-        known = _loads_that_know(database)
-        source.rows.pop()
-        changed = load(MARCH)
-        known_then = _loads_that_know(database)
+
+    first = load_orders(database, source)
+    unchanged = load_orders(database, source)
+    known = _loads_that_know(database)
+    source.rows.pop()
+    changed = load_orders(database, source)
+    known_then = _loads_that_know(database)
     database.execute(text("DELETE FROM platform.loads"))
 
     assert (known, known_then) == ([first.id], [changed.id])
@@ -189,14 +172,14 @@ def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Da
 
 
 def test_a_known_page_does_not_hide_that_rows_were_deleted_by_hand(database: Database) -> None:
-    with _shop(database, MovingList(orders(50), day_of_order), forgets=False) as load:
-        load(MARCH)
-        database.execute(text("DELETE FROM seller.orders WHERE platform_order_id = 'O-000007'"))
+    source = MovingList(orders(50), day_of_order)
+    load_orders(database, source)
+    database.execute(text("DELETE FROM seller.orders WHERE platform_order_id = 'O-000007'"))
 
-        receipt = load(MARCH)
+    receipt = load_orders(database, source)
 
     assert (receipt.rows, receipt.changed) == (50, True)
-    assert len(_stored(database)[0]) == 50  # type: ignore[arg-type]  # a list
+    assert database.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 50
 
 
 def test_a_known_page_of_a_day_outside_the_window_is_refused() -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import date
 from typing import Any
 
 import httpx
@@ -12,17 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import ContractViolationError
-from seller_platform.ingest.loads.slices import SliceRequest, load_slice
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.http_upstream import BERLIN, api_of, orders
-
-ORDERS = dataset_named("orders")
-MARCH = Window.month_of(date(2026, 3, 1))
-SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
+from seller_platform_tests.support.http_upstream import load_orders, orders
 
 _ODD = st.lists(
     st.text(st.characters(), max_size=4)
@@ -45,8 +37,7 @@ def _upstream(body: bytes) -> Callable[[httpx.Request], httpx.Response]:
 
 
 def _load(database: Database, body: bytes) -> Receipt:
-    with api_of(_upstream(body)) as api:
-        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, MARCH), MARCH, run_id=None)
+    return load_orders(database, _upstream(body))
 
 
 def _body(rows: list[dict[str, Any]], *, is_escaped: bool) -> bytes:

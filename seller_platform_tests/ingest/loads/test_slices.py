@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
-from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +17,7 @@ from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.receipts import store_receipt
 
 TOKYO = KnownAccount("jp-1", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
@@ -81,10 +81,6 @@ def test_a_settled_month_is_not_read_again(database: Database) -> None:
     assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
 
 
-def _api(answer: Any) -> SellerApi:
-    return SellerApi("http://api", transport=httpx.MockTransport(answer))
-
-
 def _load(api: SellerApi, database: Database) -> Receipt:
     return load_slice(api, database, TOKYO, SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), MARCH, run_id="run")
 
@@ -99,7 +95,7 @@ def test_days_have_settled_once_they_were_read_after_their_lookback(
 
     with (
         time_machine.travel(at + timedelta(days=30), tick=False),
-        _api(lambda _: httpx.Response(200, json={"data": [], "total": 0, "per_page": 2000, "last_page": 1})) as api,
+        api_of(lambda _: httpx.Response(200, json={"data": [], "total": 0, "per_page": 2000, "last_page": 1})) as api,
     ):
         receipt = _load(api, database)
 
@@ -119,7 +115,7 @@ def test_days_have_settled_once_they_were_read_after_their_lookback(
 def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
     database: Database, answer: httpx.Response, error: type[Exception]
 ) -> None:
-    with _api(lambda _: answer) as api, pytest.raises(error):
+    with api_of(lambda _: answer) as api, pytest.raises(error):
         _load(api, database)
 
     assert database.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0

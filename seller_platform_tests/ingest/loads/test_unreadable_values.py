@@ -5,23 +5,15 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError
-from seller_platform.ingest.loads.slices import SliceRequest, load_slice
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, day_of_order, orders
-
-ORDERS = dataset_named("orders")
-SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
+from seller_platform_tests.support.http_upstream import MARCH, MovingList, day_of_order, load_orders, orders
 
 
 def _load(database: Database, rows: list[dict[str, Any]], **options: Any) -> Receipt:
-    upstream = MovingList(rows, channel_of=lambda row: "platform", **options)
-    with api_of(upstream) as api:
-        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, MARCH), MARCH, run_id=None)
+    return load_orders(database, MovingList(rows, channel_of=lambda row: "platform", **options))
 
 
 def _with(rows: list[dict[str, Any]], count: int, **values: Any) -> list[dict[str, Any]]:
