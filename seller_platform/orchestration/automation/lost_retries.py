@@ -54,19 +54,15 @@ def _lost(instance: dg.DagsterInstance, runs: list[dg.DagsterRun]) -> Iterator[d
     """Yield the runs that Dagster should have retried, and has not."""
     for run in runs:
         is_launched = run.remote_job_origin is not None  # the daemon cannot retry runs of commands
-        if not is_launched or AUTO_RETRY_RUN_ID_TAG in run.tags or _is_of_ended_backfill(instance, run):
+        if not is_launched or AUTO_RETRY_RUN_ID_TAG in run.tags:
             continue
+        if BACKFILL_ID_TAG in run.tags:
+            backfill = instance.get_backfill(run.tags[BACKFILL_ID_TAG])
+            if backfill is None or backfill.status in BULK_ACTION_TERMINAL_STATUSES:
+                continue  # Dagster retries no run of a backfill that has ended
         reason = run.tags.get(RUN_FAILURE_REASON_TAG)
         if not auto_reexecution_should_retry_run(instance, run, RunFailureReason(reason) if reason else None):
             continue
         reports = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE).records
         if len(reports) < _REPORTS_AT_MOST:
             yield run
-
-
-def _is_of_ended_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether a run belongs to a backfill that has ended; Dagster retries no run of it."""
-    if BACKFILL_ID_TAG not in run.tags:
-        return False
-    backfill = instance.get_backfill(run.tags[BACKFILL_ID_TAG])
-    return backfill is None or backfill.status in BULK_ACTION_TERMINAL_STATUSES

@@ -4,7 +4,7 @@ The process holds a lock of PostgreSQL for each of its runs. The lock ends with 
 unfinished run without its lock is therefore canceled by another command.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import dagster as dg
@@ -36,17 +36,23 @@ def attended(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
     Raises:
         InterruptedBySignal: A signal came, which Dagster takes for a failure of the run.
     """
-    with (
-        _locked(instance, run_id),
-        interruption.ending(
-            lambda: _cancel(instance, run_id), at_once=lambda: _announce_cancellation(instance, run_id)
-        ),
-    ):
+
+    def end(report: Callable[..., object]) -> None:
+        run = instance.get_run_by_id(run_id)
+        if run is not None and not run.is_finished:
+            report(run, message=_ENDED)
+
+    def cancel() -> None:
+        end(instance.report_run_canceled)
+
+    # Dagster takes the interruption of a run for a failure, unless the run is being canceled.
+    canceling = interruption.ending(cancel, at_once=lambda: end(instance.report_run_canceling))
+    with locked(instance, _lock_of(run_id)), canceling:
         try:
             yield
         finally:
             if interruption.is_ending():
-                _cancel(instance, run_id)
+                cancel()
         interruption.check()
 
 
@@ -75,28 +81,16 @@ def dead_runs(instance: dg.DagsterInstance, *, launched_too: bool = False) -> li
 
 
 @contextmanager
-def _locked(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+def locked(instance: dg.DagsterInstance, name: str) -> Iterator[bool]:
+    """Hold a lock in the storage of an instance within the block, and yield whether the storage has locks."""
     storage = instance.event_log_storage
     if not isinstance(storage, PostgresEventLogStorage):
-        yield
+        yield False
         return
     with storage.index_connection() as connection, releasing(connection):
-        hold(connection, _lock_of(run_id))
-        yield
+        hold(connection, name)
+        yield True
 
 
 def _lock_of(run_id: str) -> str:
     return f"run|{run_id}"
-
-
-def _announce_cancellation(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Let Dagster end the run as canceled; otherwise an interruption is a failure."""
-    run = instance.get_run_by_id(run_id)
-    if run is not None and not run.is_finished:
-        instance.report_run_canceling(run, message=_ENDED)
-
-
-def _cancel(instance: dg.DagsterInstance, run_id: str) -> None:
-    run = instance.get_run_by_id(run_id)
-    if run is not None and not run.is_finished:
-        instance.report_run_canceled(run, message=_ENDED)

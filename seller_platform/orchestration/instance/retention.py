@@ -20,10 +20,6 @@ from sqlalchemy import Connection
 _BATCH = 5_000
 _FINISHED_STATUSES = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
-# Numbers grow with time, so a binary search finds the first row that is younger, without an index of times.
-_FIRST_EVENT = "SELECT id, timestamp FROM event_logs WHERE id >= %(id)s ORDER BY id LIMIT 1"
-_FIRST_EXECUTION = "SELECT id, create_timestamp FROM asset_check_executions WHERE id >= %(id)s ORDER BY id LIMIT 1"
-
 _OLD_EXECUTIONS = """
 SELECT id FROM asset_check_executions AS old
 WHERE id > %(after)s AND id < %(until)s AND EXISTS (
@@ -111,18 +107,22 @@ DELETE FROM bulk_actions WHERE id = ANY (%(ids)s)
 
 @dataclass(frozen=True)
 class _Rows:
-    """The old rows of a table: a query for their numbers, and how they are deleted."""
+    """The old rows of a table: a query for their numbers, and how they are deleted.
+
+    Attributes:
+        moment: The column that says how old a row is; None where the query does.
+    """
 
     name: str
     table: str
     old: str
     delete: str
-    first: str | None = None
+    moment: str | None = None
 
 
 _TABLES = (
-    _Rows("executions of checks", "asset_check_executions", _OLD_EXECUTIONS, _DELETE_EXECUTIONS, _FIRST_EXECUTION),
-    _Rows("events", "event_logs", _OLD_EVENTS, _DELETE_EVENTS, _FIRST_EVENT),
+    _Rows("executions of checks", "asset_check_executions", _OLD_EXECUTIONS, _DELETE_EXECUTIONS, "create_timestamp"),
+    _Rows("events", "event_logs", _OLD_EVENTS, _DELETE_EVENTS, "timestamp"),
     _Rows("runs", "runs", _OLD_RUNS, _DELETE_RUNS),
     _Rows("backfills", "bulk_actions", _OLD_BACKFILLS, _DELETE_BACKFILLS),
 )
@@ -155,32 +155,19 @@ def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool)
 
 def _old_rows(connection: Connection, rows: _Rows, before: datetime) -> Iterator[list[int]]:
     """Yield the numbers of a table's old rows, some thousands at a time."""
-    last = connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) FROM {rows.table}").scalar() or 0  # noqa: S608  # one of ours
-    until = last + 1
-    if rows.first is not None:
-        until = _first_since(connection, rows.first, before, last)
+    ends = f"SELECT coalesce(min(id), 0), coalesce(max(id), 0) + 1 FROM {rows.table}"  # noqa: S608  # one of ours
+    start, until = connection.exec_driver_sql(ends).one()
+    if rows.moment is not None:
+        # Numbers grow with time: PostgreSQL stops at the first row that is younger, without an index of times.
+        younger = f"SELECT min(id) FROM {rows.table} WHERE {rows.moment} AT TIME ZONE 'UTC' >= %(before)s"  # noqa: S608  # ours
+        until = connection.exec_driver_sql(younger, {"before": before}).scalar() or until
     values: dict[str, Any] = {
         "before": before,
         "finished": [status.value for status in _FINISHED_STATUSES],
         "planning": [row[0] for row in connection.exec_driver_sql(_PLANNING)] if rows.table == "runs" else [],
     }
-    start = connection.exec_driver_sql(f"SELECT coalesce(min(id), 0) FROM {rows.table}").scalar() or 0  # noqa: S608  # one of ours
     for after in range(start - 1, until - 1, _BATCH):
         bounds = {"after": after, "until": min(after + _BATCH + 1, until)}
         ids = [row[0] for row in connection.exec_driver_sql(rows.old, {**values, **bounds})]
         if ids:
             yield ids
-
-
-def _first_since(connection: Connection, first: str, moment: datetime, last: int) -> int:
-    """Return the lowest number whose row, or the next row after it, is not older than a moment."""
-
-    def is_older(number: int) -> bool:
-        row = connection.exec_driver_sql(first, {"id": number}).fetchone()
-        return row is not None and row[1].replace(tzinfo=moment.tzinfo) < moment
-
-    low, high = 0, last + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if is_older(middle) else (low, middle)
-    return low

@@ -27,7 +27,8 @@ from dagster_shared.serdes import deserialize_value
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import SellerPlatformError
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
+from seller_platform.orchestration.instance.command_runs import locked
+from seller_platform.warehouse.postgres.advisory_locks import try_lock
 
 _ATTENDED_TAG = f"{HIDDEN_TAG_PREFIX}seller_platform/attended"
 """The id of a run whose process has taken the run's lock. A retry copies tags, and its id is another one."""
@@ -73,11 +74,7 @@ def attend(instance_ref: InstanceRef, run_id: str) -> ExitStack:
         try:
             with ExitStack() as opened:
                 instance = opened.enter_context(dg.DagsterInstance.from_ref(instance_ref))
-                storage = instance.event_log_storage
-                if isinstance(storage, PostgresEventLogStorage):
-                    connection = opened.enter_context(storage.index_connection())
-                    opened.enter_context(releasing(connection))
-                    hold(connection, _name(run_id))
+                if opened.enter_context(locked(instance, _name(run_id))):
                     instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
                 return opened.pop_all()
         except (SellerPlatformError, DagsterPostgresException, DBAPIError):
