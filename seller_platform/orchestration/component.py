@@ -23,9 +23,9 @@ from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.exports import export_definitions, export_followers
+from seller_platform.orchestration.assets.exports import export_asset, export_follower, exported_of
 from seller_platform.orchestration.assets.freshness import freshness_definitions
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, marts_of
+from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.assets.sample import sample_definitions
@@ -201,24 +201,28 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
-        running, marts = self.schedules, marts_with(settings.profit_formula, settings.journal_accounts)
+        running, folder = self.schedules, settings.export_dir
+        marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
+        exported = [] if folder is None else [(each, folder) for each in exported_of(datasets)]
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
             warnings.simplefilter("ignore", dg.PreviewWarning)
             parts = [
                 dg.Definitions(
-                    assets=[asset_for(each, history_start, placement) for each in LISTS if each in datasets],
+                    assets=[
+                        *(asset_for(each, history_start, placement) for each in LISTS if each in datasets),
+                        *(mart_asset(mart, history_start, placement) for mart in marts),
+                        *(export_asset(source, history_start, folder, placement) for source, folder in exported),
+                    ],
                     resources=_resources(self.history_start),
                 ),
                 discovery_definitions(placement=placement),
-                check_definitions((*datasets, *marts_of(datasets, marts)), placement),
-                mart_definitions(history_start, placement, datasets, marts),
-                export_definitions(history_start, settings.export_dir, placement, datasets),
+                check_definitions((*datasets, *marts), placement),
                 following_definitions(
                     [
-                        *mart_followers(placement, datasets, marts),
-                        *export_followers(settings.export_dir, placement, datasets),
+                        *(mart_follower(mart, placement) for mart in marts),
+                        *(export_follower(source, folder, placement) for source, folder in exported),
                     ],
                     history_start,
                     placement,

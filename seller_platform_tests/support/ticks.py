@@ -13,13 +13,14 @@ from dagster._core.utils import make_new_backfill_id
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import LISTS
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.automation.following import SENSOR, Follower, following_definitions
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.marts import MARTS
 from seller_platform_tests.support.platform import HISTORY_START
 
 
@@ -111,13 +112,13 @@ class Ticks:
 
 def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg.Definitions:
     """Return every dataset and mart, which read a warehouse and no upstream, and the sensor of some marts."""
-    inputs = [accounts_asset(ACCOUNTS), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
+    inputs = [accounts_asset(ACCOUNTS), *(asset_for(each, HISTORY_START) for each in (*LISTS, COST_PERIODS))]
+    marts = [mart_asset(mart, HISTORY_START) for mart in MARTS]
     resources = {
         "warehouse": WarehouseResource(database_url=database_url),
         "seller_api": dg.ResourceDefinition.none_resource(),
     }
     return dg.Definitions.merge(
-        dg.Definitions(assets=inputs, resources=resources),
-        mart_definitions(HISTORY_START),
+        dg.Definitions(assets=[*inputs, *marts], resources=resources),
         following_definitions(followers, HISTORY_START),
     )

@@ -33,11 +33,6 @@ class WriteCosts(CheckedConfig):
     )
 
 
-def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
-    """Return the asset that loads the cost periods of every product, as daily snapshots."""
-    return asset_for(COST_PERIODS, date.max, placement)  # it has no months
-
-
 def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
     """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
 
@@ -61,7 +56,8 @@ def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
-    return dg.Definitions(assets=[cost_asset(placement)], jobs=[write])
+    # Snapshots have no months.
+    return dg.Definitions(assets=[asset_for(COST_PERIODS, date.max, placement)], jobs=[write])
 
 
 def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:

@@ -1,6 +1,11 @@
-"""Assets whose partitions are made from those of others: marts, and exported tables."""
+"""Assets whose partitions are made from those of others: marts, and exported tables.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+A materialization has the tags by which Dagster's UI shows partitions as outdated; Dagster writes them for results, not
+for events. It names the newest event that was stored before its inputs were read. An input whose rows changed later has
+a newer event with another data version.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +16,6 @@ from seller_platform.orchestration.account_names import AccountNames, account_me
 from seller_platform.orchestration.assets.events import event_asset, outputs, partition_tags
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report, report_after_step
-from seller_platform.orchestration.automation.provenance import input_versions, provenance_tags
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -78,6 +82,18 @@ def derived_asset(
     return make
 
 
+def newest_event(instance: dg.DagsterInstance) -> int:
+    """Return the number of the newest event; read it before the inputs."""
+    # Dagster has no public name for it.
+    return instance.event_log_storage.get_maximum_record_id() or 0
+
+
+def input_versions(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey]) -> dict[dg.AssetKey, str]:
+    """Return the data version of the newest materialization of each asset."""
+    events = {key: instance.get_latest_materialization_event(key) for key in keys}
+    return {key: ((event and event.tags) or {}).get("dagster/data_version", "unknown") for key, event in events.items()}
+
+
 def derived_event(
     asset: dg.AssetKey, code_version: str, made: Made, versions: Mapping[dg.AssetKey, str], names: AccountNames
 ) -> dg.AssetMaterialization:
@@ -86,11 +102,19 @@ def derived_event(
     Args:
         versions: The data version of each input.
     """
+    inputs = {key.to_user_string(): version for key, version in versions.items()}
     account = None if made.key is None else names.get(read_partition_key(made.key)[0])
     return dg.AssetMaterialization(
         asset_key=asset,
         partition=made.key,
-        tags={**provenance_tags(made.version, code_version, versions, made.read_after), **partition_tags(made.key)},
+        tags={
+            "dagster/data_version": f"{made.version}.{code_version}",
+            "dagster/data_version_is_user_provided": "true",
+            "dagster/code_version": code_version,
+            **{f"dagster/input_data_version/{key}": version for key, version in inputs.items()},
+            **{f"dagster/input_event_pointer/{key}": str(made.read_after or "NULL") for key in inputs},
+            **partition_tags(made.key),
+        },
         metadata={
             **account_metadata(account),
             **({} if made.key is None else {"dagster/partition_row_count": made.rows}),

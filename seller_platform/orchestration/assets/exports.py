@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset
+from seller_platform.contract import Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError
-from seller_platform.orchestration.assets.derived import Made, derived_asset
+from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
 from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.automation.following import Follower
-from seller_platform.orchestration.automation.provenance import newest_event
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -33,36 +32,10 @@ if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these ass
 GROUP = "export"
 
 
-def export_definitions(
-    history_start: date, folder: str | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
-) -> dg.Definitions:
-    """Return the assets of exports, without the resource `warehouse`.
-
-    Args:
-        folder: That of the tables, as SELLER_PLATFORM_EXPORT_DIR names it; None defines nothing.
-        datasets: The datasets that have assets.
-    """
-    if folder is None:
-        return dg.Definitions()
-    exported = exported_of(datasets)
-    return dg.Definitions(assets=[export_asset(source, history_start, folder, placement) for source in exported])
-
-
-def export_followers(
-    folder: str | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
-) -> list[Follower]:
-    """Return the exports that the sensor writes."""
-    if folder is None:
-        return []
-    return [
-        Follower(
-            placement.key(export_key(source)),
-            source,
-            exported_to(source, folder),
-            frozenset([placement.asset_key(source)]),
-        )
-        for source in exported_of(datasets)
-    ]
+def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -> Follower:
+    """Return the export of a dataset or a mart as the sensor writes it."""
+    inputs = frozenset([placement.asset_key(source)])
+    return Follower(placement.key(export_key(source)), source, exported_to(source, folder), inputs)
 
 
 def exported_of(datasets: Collection[Dataset]) -> list[Source]:
@@ -78,6 +51,8 @@ def export_key(source: Source) -> dg.AssetKey:
 
 def export_asset(source: Source, history_start: date, folder: str, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that writes a dataset or a mart as a Delta table, all partitions of a run in one commit.
+
+    It needs the resource `warehouse`.
 
     A partition that was never loaded is reported, too, if its input has nothing to store.
     """

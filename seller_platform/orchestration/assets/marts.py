@@ -5,14 +5,19 @@ from datetime import date
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset
+from seller_platform.contract import Dataset
 from seller_platform.orchestration.account_names import AccountNames, subject_of
-from seller_platform.orchestration.assets.derived import Made, derived_asset, derived_event
+from seller_platform.orchestration.assets.derived import (
+    Made,
+    derived_asset,
+    derived_event,
+    input_versions,
+    newest_event,
+)
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.automation.following import Follower
-from seller_platform.orchestration.automation.provenance import input_versions, newest_event
 from seller_platform.orchestration.charts.figures import Figure, alternative_text, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
@@ -28,34 +33,10 @@ from seller_platform.warehouse.postgres.database import Database
 GROUP = "marts"
 
 
-def mart_definitions(
-    history_start: date,
-    placement: Placement = WHOLE,
-    datasets: Collection[Dataset] = DATASETS,
-    marts: Sequence[Mart] = MARTS,
-) -> dg.Definitions:
-    """Return the assets of marts, without the resource `warehouse`.
-
-    Args:
-        datasets: The datasets that have assets; a mart with another input is left out.
-        marts: Every mart, with rules of one's own.
-    """
-    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts_of(datasets, marts)])
-
-
-def mart_followers(
-    placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS, marts: Sequence[Mart] = MARTS
-) -> list[Follower]:
-    """Return the marts that the sensor builds."""
-    return [
-        Follower(
-            placement.asset_key(mart),
-            mart,
-            Derived.of(mart),
-            frozenset(placement.asset_key(each) for each in mart.datasets),
-        )
-        for mart in marts_of(datasets, marts)
-    ]
+def mart_follower(mart: Mart, placement: Placement = WHOLE) -> Follower:
+    """Return a mart as the sensor builds it."""
+    inputs = frozenset(placement.asset_key(each) for each in mart.datasets)
+    return Follower(placement.asset_key(mart), mart, Derived.of(mart), inputs)
 
 
 def marts_of(datasets: Collection[Dataset], marts: Sequence[Mart] = MARTS) -> list[Mart]:
@@ -64,7 +45,7 @@ def marts_of(datasets: Collection[Dataset], marts: Sequence[Mart] = MARTS) -> li
 
 
 def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
-    """Return the asset that builds a mart, partition by partition."""
+    """Return the asset that builds a mart, partition by partition; it needs the resource `warehouse`."""
     keys = {each.dataset.name: placement.asset_key(each.dataset) for each in mart.inputs}
     lineage = {
         column.name: [

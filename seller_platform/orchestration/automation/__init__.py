@@ -5,5 +5,4 @@
 - `pruning`: the daily job that deletes what is old
 - `lost_retries`: the sensor that repeats retries lost in an outage
 - `following`: the sensor of marts and exports
-- `provenance`: what a materialization was computed from
 """

@@ -14,13 +14,21 @@ from seller_platform.contract import dataset_named
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import make_plan
-from seller_platform.orchestration.assets.cost_periods import cost_asset, cost_definitions
+from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.platform import KEYS, Platform, failure_of, newest_checks, reported_partitions
+from seller_platform_tests.support.platform import (
+    HISTORY_START,
+    KEYS,
+    Platform,
+    failure_of,
+    newest_checks,
+    reported_partitions,
+)
 from seller_platform_tests.support.postgres import Databases
 
 INVENTORY = dataset_named("inventory")
@@ -50,7 +58,7 @@ def test_costs_follow_the_inventory_and_are_reported_by_account(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
-    platform.assets[COST_PERIODS.name] = cost_asset()
+    platform.assets[COST_PERIODS.name] = asset_for(COST_PERIODS, HISTORY_START)
     platform.discover()
     platform.run([INVENTORY], KEYS[1], KEYS[1])
 
@@ -72,8 +80,9 @@ def test_costs_follow_the_inventory_and_are_reported_by_account(
     statement = f"SELECT account, count(*), {amount} FROM seller.cost_periods GROUP BY 1 ORDER BY 1"
     sums = platform.database.execute(text(statement)).all()
     assert [tuple(row) for row in sums] == [(key, 23, Decimal("28393.50")) for key in KEYS]
-    assert cost_asset().dependency_keys == {asset_key(INVENTORY)}
-    assert cost_asset().partitions_def == ACCOUNT_PARTITIONS
+    asset = asset_for(COST_PERIODS, HISTORY_START)
+    assert asset.dependency_keys == {asset_key(INVENTORY)}
+    assert asset.partitions_def == ACCOUNT_PARTITIONS
 
 
 @pytest.fixture

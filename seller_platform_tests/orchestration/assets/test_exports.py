@@ -10,13 +10,13 @@ from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.orchestration.assets.exports import (
     GROUP,
     export_asset,
-    export_definitions,
-    export_followers,
+    export_follower,
     export_key,
 )
 from seller_platform.orchestration.automation.following import following_definitions
+from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import partition_key, partitions_for
-from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
@@ -80,9 +80,14 @@ def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(loaded: Platf
 def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     defs = dg.Definitions.merge(
-        dg.Definitions(assets=[*platform.assets.values()], resources=platform.resources),
-        export_definitions(HISTORY_START, str(tmp_path), datasets=[ORDERS, ACCOUNTS]),
-        following_definitions(export_followers(str(tmp_path), datasets=[ORDERS, ACCOUNTS]), HISTORY_START),
+        dg.Definitions(
+            [
+                *platform.assets.values(),
+                *(export_asset(each, HISTORY_START, str(tmp_path)) for each in (ORDERS, ACCOUNTS)),
+            ],
+            resources=platform.resources,
+        ),
+        following_definitions([export_follower(each, str(tmp_path)) for each in (ORDERS, ACCOUNTS)], HISTORY_START),
     )
     ticks = Ticks(defs, platform.instance, platform.database.url)
 
@@ -141,12 +146,12 @@ def test_a_table_follows_builds_that_changed_rows_or_are_not_offered(platform: P
 
 
 def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: Path) -> None:
-    resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
-    defs = dg.Definitions.merge(export_definitions(HISTORY_START, str(tmp_path)), resources)
+    component, settings = SellerPlatformComponent(), read_settings()
+    defs = component.definitions(settings.model_copy(update={"export_dir": str(tmp_path)}), HISTORY_START)
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}
 
     assert set(specs) == {export_key(dataset) for dataset in SOURCES}
     assert all(specs[export_key(each)].partitions_def == partitions_for(each, HISTORY_START) for each in SOURCES)
     assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
-    assert {each.key for each in export_followers(str(tmp_path))} == set(specs)
-    assert not export_definitions(HISTORY_START, None).assets
+    without = component.definitions(settings.model_copy(update={"export_dir": None}), HISTORY_START)
+    assert GROUP not in {spec.group_name for spec in without.resolve_all_asset_specs()}

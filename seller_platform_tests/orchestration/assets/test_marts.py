@@ -16,7 +16,7 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import SettingsError
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, report_builds
+from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, report_builds
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
@@ -72,7 +72,7 @@ class Marts:
 def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Marts]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    definitions = definitions_of_marts(database_url, mart_followers())
+    definitions = definitions_of_marts(database_url, list(map(mart_follower, MARTS)))
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, ACCOUNTS)
         yield Marts(database, instance, definitions, Ticks(definitions, instance, database_url))
@@ -89,8 +89,7 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
 @pytest.fixture(scope="module")
 def assets() -> dict[str, dg.AssetsDefinition]:
     """The assets of all marts, by name."""
-    definitions = mart_definitions(HISTORY_START).assets or ()
-    return {each.key.path[-1]: each for each in definitions if isinstance(each, dg.AssetsDefinition)}
+    return {mart.name: mart_asset(mart, HISTORY_START) for mart in MARTS}
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)

@@ -12,14 +12,15 @@ from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.exports import export_asset, export_key
-from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform_tests.support.platform import KEYS, MONTHS, Platform
 from seller_platform_tests.support.ticks import tick
 
@@ -66,8 +67,12 @@ def test_loads_are_reported_once_those_of_a_step_by_the_step(platform: Platform)
 def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     _load(platform, dataset=DAILY)
-    assets = [*platform.assets.values(), cost_asset(), export_asset(DAILY, MONTHS[0].start, str(tmp_path))]
-    marts = mart_definitions(MONTHS[0].start)
+    assets = [
+        *platform.assets.values(),
+        asset_for(COST_PERIODS, MONTHS[0].start),
+        export_asset(DAILY, MONTHS[0].start, str(tmp_path)),
+    ]
+    marts = dg.Definitions([mart_asset(each, MONTHS[0].start) for each in MARTS])
     definitions = dg.Definitions.merge(dg.Definitions(assets=assets, resources=platform.resources), marts)
     made, partition = {asset_key(mart_named("cost_coverage")), export_key(DAILY)}, partition_key(KEYS[0], MONTHS[0])
 

@@ -10,7 +10,7 @@ from dagster._core.execution.backfill import BulkActionStatus
 from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.assets.marts import mart_followers
+from seller_platform.orchestration.assets.marts import mart_follower
 from seller_platform.orchestration.automation import following
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
@@ -21,7 +21,7 @@ from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
 PROFIT = mart_named("account_profit_daily")
-PROFIT_FOLLOWER = next(each for each in mart_followers() if each.mart is PROFIT)
+PROFIT_FOLLOWER = mart_follower(PROFIT)
 INPUTS = ("daily_product_sales", "transactions", "cost_periods")
 ACCOUNT, OTHER = "us-1", "us-2"
 JANUARY, FEBRUARY = MONTHS[:2]
