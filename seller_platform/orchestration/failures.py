@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import dagster as dg
 
@@ -10,14 +10,18 @@ import dagster as dg
 # it was described there, and a description may have no stack. Dagster has no public name for it.
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 from pydantic_core import ErrorDetails
 
+from seller_platform.contract.window import read_month
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.orchestration.tags import EXIT_CODE
 
 ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."
 """The description of config that chooses accounts."""
+
+Month = Annotated[str, AfterValidator(lambda text: f"{read_month(text):%Y-%m}")]
+"""The type of config that names a month, as YYYY-MM."""
 
 
 class ForeseenError(DagsterUserCodeProcessError, dg.Failure):  # in this order, in which their constructors chain

@@ -24,7 +24,7 @@ from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.history_start import history_start_in, keep_history_start
+from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -64,28 +64,14 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         return AccountNames(self.database)
 
     @property
-    def second_reading_seconds(self) -> float:
-        """How long after an implausible reading a slice is read once more."""
-        return read_settings().second_reading_seconds
-
-    @property
-    def first_day(self) -> date:
-        """The first day of history."""
-        return history_start_in(self.database, read_settings())
-
-    @property
-    def adapts_lookback(self) -> bool:
-        """Whether days are read again for as long as such days changed so far."""
-        return read_settings().lookback == "adaptive"
-
-    @property
-    def requests_per_day(self) -> int | None:
-        """How many requests each connection may send on one day; None for any number."""
-        return read_settings().requests_per_day
+    def settings(self) -> Settings:
+        """The settings of the environment."""
+        return read_settings()
 
     def planner(self, chosen: Sequence[KnownAccount], since: date, now: datetime) -> Planner:
         """Return what plans the loads of accounts at a moment, from the first day of history on."""
-        return Planner(self.database, chosen, since, now, self.adapts_lookback, self.requests_per_day)
+        settings = self.settings
+        return Planner(self.database, chosen, since, now, settings.lookback == "adaptive", settings.requests_per_day)
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -186,9 +172,9 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         on_wait: Callable[[SliceRequest, str], None] | None = None,
     ) -> SliceLoader:
         """Return what loads slices for a step; by default, the step's log says which of them wait."""
-        warehouse = self.warehouse
+        database, is_adaptive = self.warehouse.database, self.warehouse.settings.lookback == "adaptive"
         on_wait = on_wait or (lambda request, reason: context.log.warning("%s waits: %s", request, reason))
-        return SliceLoader(warehouse.database, self.api, now, context.run.run_id, warehouse.adapts_lookback, on_wait)
+        return SliceLoader(database, self.api, now, context.run.run_id, is_adaptive, on_wait)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         while self._apis:

@@ -164,8 +164,7 @@ def _messages(
 
 def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
     database, placement = tick.database, tick.placement
-    keys = keys_read(database, placement, [ACCOUNTS])[ACCOUNTS.name]
-    rows = to_report(problems(database, accounts=keys), tick.now)
+    rows = to_report(problems(database, accounts=keys_read(database, placement)), tick.now)
     end_acknowledgements(database)
     return [_failure_of(row, placement) for row in rows]
 

@@ -75,7 +75,7 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
                 warehouse.database,
                 by_name[name],
                 run_id=context.run.run_id,
-                second_reading_seconds=warehouse.second_reading_seconds,
+                second_reading_seconds=warehouse.settings.second_reading_seconds,
             )
 
         loop = PartitionLoop(context.log, "connection ")
@@ -143,7 +143,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
     ) -> dg.SensorResult:
         now, instance, database = clock(), context.instance, warehouse.database
         stored = msgspec.json.decode(context.cursor or "{}", type=_SensorState)
-        every = _interval(warehouse.requests_per_day)
+        every = _interval(warehouse.settings.requests_per_day)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted(
             (name for name in by_name if stored.is_due(name, now, every)), key=lambda name: stored.due.get(name, "")
@@ -200,7 +200,7 @@ def _ask(
             def api(name: str) -> SellerApi:
                 return opened.enter_context(seller_api.open_api(name, database)).impatient(_REQUEST_SECONDS)
 
-            pause = min(seller_api.warehouse.second_reading_seconds, _SECOND_READING_SECONDS)
+            pause = min(seller_api.warehouse.settings.second_reading_seconds, _SECOND_READING_SECONDS)
             return discover(api, database, connection, run_id=None, second_reading_seconds=pause)[1]
 
     threads = ThreadPoolExecutor(_CONNECTIONS_AT_ONCE, thread_name_prefix="discover")

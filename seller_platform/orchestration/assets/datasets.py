@@ -47,7 +47,7 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
         loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
-        pause = warehouse.second_reading_seconds
+        pause = warehouse.settings.second_reading_seconds
         results = load_each(requests, loader, second_reading_seconds=pause)
         yield from report_results(context, dataset, warehouse.names, results, placement)
 

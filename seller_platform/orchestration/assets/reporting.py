@@ -10,7 +10,7 @@ another run has planned the check since, so that a result is hidden for one tick
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -77,8 +77,7 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
                 recheck(database, source)
             if source == LEDGER:
                 compare_ledgers(database)
-        read = keys_read(database, placement, [source])
-        yield from executed(context, key, judgements(database, source, read[source.name]))
+        yield from executed(context, key, judgements(database, source, keys_read(database, placement)))
 
     return execute
 
@@ -113,8 +112,8 @@ def report(
     Returns:
         How many loads were reported.
     """
-    if not placement.is_whole:
-        of_component = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
+    of_component = keys_read(database, placement)
+    if of_component is not None:
         accounts = of_component if accounts is None else of_component & set(accounts)
     names = AccountNames(database)
     after, count, deadline, changed = 0, 0, time.monotonic() + seconds, set[str]()
@@ -142,24 +141,17 @@ def report_checks(
     instance: dg.DagsterInstance, database: Database, placement: Placement, sources: Collection[Source]
 ) -> None:
     """Report the results of all checks of datasets or marts without a run, from what is stored now."""
-    read = keys_read(database, placement, sources)
+    keys = keys_read(database, placement)
     for source in sources:
-        results = judgements(database, source, read[source.name])
-        report_judgements(instance, placement.asset_key(source), results)
+        report_judgements(instance, placement.asset_key(source), judgements(database, source, keys))
 
 
-def keys_read(
-    database: Database, placement: Placement, sources: Collection[Source]
-) -> Mapping[str, Collection[str] | None]:
-    """Return the accounts that a component reads, retired ones included, by name of dataset or mart; None for all.
-
-    Of the list of accounts they are its connections, too.
-    """
-    if placement.is_whole or not sources:
-        return dict.fromkeys(source.name for source in sources)
+def keys_read(database: Database, placement: Placement) -> set[str] | None:
+    """Return the accounts that a component reads, retired ones included, and its connections; None for all."""
+    if placement.is_whole:
+        return None
     names = {each.name for each in placement.chosen(connections(database))}
-    keys = {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
-    return {source.name: names | keys if source == ACCOUNTS else keys for source in sources}
+    return names | {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
 
 
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]) -> None:

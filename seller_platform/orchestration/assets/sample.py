@@ -55,8 +55,8 @@ def sample_definitions(
         loop, changed = PartitionLoop(context.log), 0
         results = compare_sample(
             seller_api.loader(context, now),
-            requests_per_day=warehouse.requests_per_day,
-            second_reading_seconds=warehouse.second_reading_seconds,
+            requests_per_day=warehouse.settings.requests_per_day,
+            second_reading_seconds=warehouse.settings.second_reading_seconds,
         )
         for result in results:
             if isinstance(result.error, ReadingHeldError):

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import DATASETS, Dataset, dataset_named
+from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.acceptance import accept_load
@@ -84,17 +84,12 @@ def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> lis
         RequestError: The config names none, or nothing that it names is held, or another component reads it.
         UnknownAccountError: No listed account has that key or title.
     """
-    read = keys_read(database, placement, DATASETS)
-
-    def is_read(held: Receipt) -> bool:
-        keys_of_dataset = read[held.dataset]
-        return keys_of_dataset is None or held.account in keys_of_dataset
-
+    read = keys_read(database, placement)
     if config.load is not None:
         if config.accounts or config.datasets:
             raise RequestError("the config names a load and accounts or datasets; choose the load or the others")
         held = receipt_of(database, config.load)
-        if not is_read(held):
+        if read is not None and held.account not in read:
             raise RequestError(
                 f"load {held.id} is of {held.account}, which this component does not read",
                 step="Launch the job accept_held of the component that reads it.",
@@ -102,11 +97,13 @@ def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> lis
         return [config.load]
     if not config.accounts and not config.datasets:
         raise RequestError("the config names nothing to accept; give a load, accounts or datasets")
-    holds = filter(is_read, open_holds(database))
     keys = {each.key for each in accounts_named(database, config.accounts)} if config.accounts else None
     names = {each.value for each in config.datasets}
     chosen = [
-        each.id for each in holds if (keys is None or each.account in keys) and (not names or each.dataset in names)
+        each.id
+        for each in open_holds(database)
+        if all(among is None or each.account in among for among in (read, keys))
+        and (not names or each.dataset in names)
     ]
     if not chosen:
         raise RequestError(

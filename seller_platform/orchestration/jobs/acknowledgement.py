@@ -7,24 +7,15 @@ import dagster as dg
 from pydantic import AfterValidator, Field
 
 from seller_platform.contract import DATASETS
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
-from seller_platform.orchestration.failures import CheckedConfig, foreseen
+from seller_platform.orchestration.failures import CheckedConfig, Month, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.monitoring.problems import acknowledge
 
-
-def _month(text: str) -> str:
-    read_month(text)
-    return text
-
-
-def _day(text: str) -> str:
-    date.fromisoformat(text)
-    return text
+_Day = Annotated[str, AfterValidator(lambda text: date.fromisoformat(text).isoformat())]
 
 
 class Acknowledge(CheckedConfig):
@@ -33,8 +24,8 @@ class Acknowledge(CheckedConfig):
     kind: str = Field(description="The kind, such as mismatched: the word that `status` and alerts begin with.")
     dataset: str | None = Field(default=None, description="Only of this dataset, or of a mart as marts.NAME.")
     account: str | None = Field(default=None, description="Only of the account with this key or title.")
-    month: Annotated[str, AfterValidator(_month)] | None = Field(default=None, description="Only this month: 2026-03.")
-    until: Annotated[str, AfterValidator(_day)] | None = Field(
+    month: Month | None = Field(default=None, description="Only this month: 2026-03.")
+    until: _Day | None = Field(
         default=None, description="The last day, as 2026-03-31; by default until the problem ends or gets worse."
     )
     note: str | None = Field(default=None, max_length=500, description="Why it is no problem.")
@@ -56,7 +47,7 @@ def acknowledge_job(placement: Placement = WHOLE) -> dg.JobDefinition:
                 config.kind,
                 dataset=config.dataset,
                 account=config.account,
-                accounts=keys_read(warehouse.database, placement, [ACCOUNTS])[ACCOUNTS.name],
+                accounts=keys_read(warehouse.database, placement),
                 month=read_month(config.month) if config.month else None,
                 until=date.fromisoformat(config.until) if config.until else None,
                 note=config.note,

@@ -9,7 +9,7 @@ from datetime import date
 from enum import Enum
 
 import dagster as dg
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, dataset_named
@@ -17,7 +17,7 @@ from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.planner import Division, DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, submit
-from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
+from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, Month, foreseen
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -53,15 +53,8 @@ class RefreshNow(CheckedConfig):
 class BackfillHistory(RefreshNow):
     """The months to load as a whole."""
 
-    from_month: str = Field(description="The first month, as YYYY-MM. History then begins with it, or earlier.")
-    to_month: str | None = Field(default=None, description="The last month, as YYYY-MM; by default the current one.")
-
-    @field_validator("from_month", "to_month")
-    @classmethod
-    def _is_a_month(cls, text: str | None) -> str | None:
-        if text is not None:
-            read_month(text)
-        return text
+    from_month: Month = Field(description="The first month, as YYYY-MM. History then begins with it, or earlier.")
+    to_month: Month | None = Field(default=None, description="The last month, as YYYY-MM; by default the current one.")
 
 
 def loading_jobs(

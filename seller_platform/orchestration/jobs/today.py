@@ -23,6 +23,7 @@ from seller_platform.orchestration.automation.schedules import reason_of, runs_u
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
+from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import keep_reported
 from seller_platform.warehouse.loads.slices import Receipt
 
@@ -75,7 +76,9 @@ def _division(
     warehouse: WarehouseResource, placement: Placement, refreshed: Sequence[Dataset], now: datetime
 ) -> Division:
     """Return the slices of today, divided by what the daily refresh leaves of the requests."""
-    planner = warehouse.planner(placement.chosen(accounts(warehouse.database)), warehouse.first_day, now)
+    database = warehouse.database
+    since = history_start_in(database, warehouse.settings)
+    planner = warehouse.planner(placement.chosen(accounts(database)), since, now)
     return planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
 
 
@@ -112,8 +115,8 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
             context.log.warning("not read: %s", reason_of(division.later))
         loader = seller_api.loader(context, now)
         # The refusals that `status` shows are about months, which the daily refresh reads.
-        requests = [each.request for each in division.fitting]
-        results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
+        requests, pause = [each.request for each in division.fitting], warehouse.settings.second_reading_seconds
+        results = load_each(requests, loader, second_reading_seconds=pause, records=False)
         loop, receipts = PartitionLoop(context.log), list[Receipt]()
         for result in results:
             if result.error is not None:
