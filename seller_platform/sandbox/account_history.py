@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -60,18 +60,8 @@ PLATFORM = Channel("platform", is_platform=True, prefix="")
 ELSEWHERE = Channel("non-platform", is_platform=False, prefix="S")
 
 
-class AccountRows(Protocol):
-    """Takes the rows of an account."""
-
-    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
-        """Take rows of one account."""
-
-
-class _Discarded:
-    """Drops rows."""
-
-    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
-        pass
+Sink: TypeAlias = Callable[[Dataset, Sequence[Row], str, tuple[str, ...]], object]
+"""Takes rows of a dataset, with their account and tags."""
 
 
 class AccountHistory:
@@ -119,14 +109,14 @@ class AccountHistory:
         )
         self._ledger.continue_until(self.today_number, self.demand, self.days)
 
-    def as_of(self, today: date, sink: AccountRows) -> "AccountHistory":
+    def as_of(self, today: date, sink: Sink) -> "AccountHistory":
         """Write the rows that may differ on a later day, and return the history that ends there.
 
         The rows of the last three months are computed again. The rows of all days before them do not change.
         """
         self._continue_until(Window(self.period.start, today))
         self._ledger.written_from = self.today_number
-        for _ in self._write_until(_Discarded(), self.today_number - _REPEATED_DAYS):
+        for _ in self._write_until(lambda *_: None, self.today_number - _REPEATED_DAYS):
             pass
         other = self._fork()
         other._ledger.written_from = self.today_number - LISTED_DAYS
@@ -134,7 +124,7 @@ class AccountHistory:
             pass
         return other
 
-    def write_today(self, sink: AccountRows, second: int) -> None:
+    def write_today(self, sink: Sink, second: int) -> None:
         """Write the orders that were placed today until a second of the day, and their daily product sales.
 
         The rows of the days before must have been written. The history itself does not change: at a later second, the
@@ -156,7 +146,7 @@ class AccountHistory:
     def today(self) -> date:
         return self.period.end
 
-    def write(self, sink: AccountRows) -> Iterator[Window]:
+    def write(self, sink: Sink) -> Iterator[Window]:
         """Write the rows of the days that are not written yet, and yield each month after its last day."""
         # The fields of an account are the columns of the list of accounts, in its order.
         self._add(sink, _ACCOUNTS, [(*self.sandbox.account.row, CONNECTION)])
@@ -164,7 +154,7 @@ class AccountHistory:
         self.stock.receive(self.today_number)
         self._write_generated(sink, Slicing.SNAPSHOT, (4,), self.today_number)
 
-    def _write_until(self, sink: AccountRows, end: int) -> Iterator[Window]:
+    def _write_until(self, sink: Sink, end: int) -> Iterator[Window]:
         if self._days_written >= end:
             return
         for month in Window(self.days[self._days_written].date, self.days[end - 1].date + timedelta(days=1)).months():
@@ -193,7 +183,7 @@ class AccountHistory:
             for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
         ]
 
-    def _write_day(self, sink: AccountRows, day_number: int) -> None:
+    def _write_day(self, sink: Sink, day_number: int) -> None:
         rng = self._write_orders(sink, day_number)
         charging = self._rng(6, self.days[day_number].date.toordinal())
         self._add(sink, _TRANSACTIONS, self._ledger.charges(charging, day_number))
@@ -209,7 +199,7 @@ class AccountHistory:
             today=self.today_number,
         )
 
-    def _write_orders(self, sink: AccountRows, day_number: int) -> np.random.Generator:
+    def _write_orders(self, sink: Sink, day_number: int) -> np.random.Generator:
         """Write the orders of a day with what follows from them, and return the random numbers of the day."""
         rng = self._rng(3, self.days[day_number].date.toordinal())
         self.stock.receive(day_number)
@@ -220,7 +210,7 @@ class AccountHistory:
         return rng
 
     def _write_sales(
-        self, sink: AccountRows, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
+        self, sink: Sink, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
     ) -> None:
         if not demanded:
             return
@@ -258,7 +248,7 @@ class AccountHistory:
             is_sale = sales.is_sale(today)
             np.add.at(self.sold_lately, sales.product[is_sale], sales.quantity[is_sale])
 
-    def _write_generated(self, sink: AccountRows, slicing: Slicing, purpose: tuple[int, ...], day_number: int) -> None:
+    def _write_generated(self, sink: Sink, slicing: Slicing, purpose: tuple[int, ...], day_number: int) -> None:
         """Write what `GENERATORS` has for one day, or for today's snapshots."""
         rng = None
         for name, generate in GENERATORS.items():
@@ -267,8 +257,8 @@ class AccountHistory:
                 rng = rng or self._rng(*purpose)
                 self._add(sink, dataset, generate(self, rng, day_number))
 
-    def _add(self, sink: AccountRows, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
-        sink.add(dataset, rows, account=self.sandbox.key, tags=tags)
+    def _add(self, sink: Sink, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
+        sink(dataset, rows, self.sandbox.key, tags)
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return generator(self._seed, self.sandbox.number, *purpose)

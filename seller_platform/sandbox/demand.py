@@ -124,11 +124,6 @@ def seconds_of_day(rng: np.random.Generator, count: int) -> Ints:
     return np.sort(hours * 3_600 + rng.integers(0, 3_600, count))
 
 
-def quantities(rng: np.random.Generator, odds: tuple[float, ...], count: int) -> Ints:
-    """Return `count` quantities from 1 up, drawn by their odds."""
-    return 1 + np.searchsorted(np.cumsum(odds)[:-1], rng.random(count), side="right")
-
-
 def _orders(rng: np.random.Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
     """Return the orders of each day.
 

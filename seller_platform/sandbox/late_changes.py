@@ -17,7 +17,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from seller_platform.sandbox.random_numbers import Ints
+from seller_platform.sandbox.random_numbers import Ints, drawn
 
 SETTLED_AFTER = (0.40, 0.30, 0.15, 0.08, 0.04, 0.02, 0.01)
 """The shares of orders that are shipped or cancelled after one day, two days, and so on."""
@@ -50,15 +50,10 @@ LISTED_DAYS = 31
 """How many days the live sandbox compares with the stored ones: more than may change, and what velocity needs."""
 
 
-def days_drawn(rng: np.random.Generator, shares: tuple[float, ...], count: int) -> Ints:
-    """Return numbers of days from 1 up, drawn by the shares of a law."""
-    return 1 + np.searchsorted(np.cumsum(shares)[:-1], rng.random(count), side="right")
-
-
 def days_late(rng: np.random.Generator, count: int) -> Ints:
     """Return by how many days each of some fees is listed late; 0 for most."""
     is_late = rng.random(count) < LATE_FEES
-    return np.where(is_late, days_drawn(rng, LISTED_AFTER, count), 0)
+    return np.where(is_late, drawn(rng, LISTED_AFTER, count), 0)
 
 
 def restated_on(day: date) -> date | None:

@@ -73,13 +73,9 @@ class LiveOptions:
     outages: Outages | None = None
     turnover_days: int | None = None
 
-    def arrivals(self, day: date) -> int:
-        """Return how many accounts were added until a day."""
-        return (day - self.since).days // self.turnover_days if self.turnover_days else 0
-
     def accounts_on(self, day: date) -> list[SandboxAccount]:
         """Return the accounts that are listed on a day."""
-        gone = self.arrivals(day)
+        gone = (day - self.since).days // self.turnover_days if self.turnover_days else 0
         return [account_at(number, self.seed) for number in range(gone, gone + self.accounts)]
 
     def first_day_of(self, account: SandboxAccount) -> date:
@@ -132,7 +128,7 @@ class _Listed:
         self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
         self._since = since.isoformat()
 
-    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:  # noqa: ARG002  # as of a `AccountRows`
+    def add(self, dataset: Dataset, rows: Sequence[Row], _: str, tags: tuple[str, ...]) -> None:
         """Take rows of the account."""
         self.rows[dataset.name] += [(row, tags) for row in rows if not dataset.is_dated or str(row[-1]) >= self._since]
 
@@ -191,9 +187,9 @@ class LiveSandbox:
             if self._days.get(account.number) != day:
                 continue
             if account.number not in self._written or self._written[account.number].today != day:
-                self._written[account.number] = self._history_of(account, day).as_of(day, _Listed(day))
+                self._written[account.number] = self._history_of(account, day).as_of(day, _Listed(day).add)
             listed = _Listed(day)
-            self._written[account.number].write_today(listed, second_of_day(account.account.timezone, moment))
+            self._written[account.number].write_today(listed.add, second_of_day(account.account.timezone, moment))
             for dataset in LISTED_TODAY:
                 key, rows = (account.key, dataset.name), self._without_outage(account, dataset, day, listed)
                 # A load of equal rows would write a receipt every minute.
@@ -237,7 +233,7 @@ class LiveSandbox:
         day, is_new = step.day, account.number not in self._days
         since = max(self._options.first_day_of(account), day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
-        history = self._written[account.number] = self._history_of(account, day).as_of(day, listed)
+        history = self._written[account.number] = self._history_of(account, day).as_of(day, listed.add)
         self._store_facts(account.key, history, day)
         for dataset in sorted(DATASETS, key=lambda dataset: dataset == INVENTORY):
             # Costs are the seller's own: after the first day only the seller changes them.

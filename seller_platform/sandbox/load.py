@@ -151,7 +151,7 @@ def _fill(
     months = sum(len(list(period.months())) for period in periods.values())
     for sandbox in chosen:
         history = AccountHistory(sandbox, periods[sandbox.key], orders_per_month=orders_per_month, seed=seed)
-        for _ in history.write(buffer):
+        for _ in history.write(buffer.add):
             done += 1
             if progress:
                 progress(done, months)
@@ -192,7 +192,7 @@ class CopyBuffer:
         self._blocks: dict[str, tuple[Dataset, list[bytes]]] = {}
         self._bytes = 0
 
-    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
+    def add(self, dataset: Dataset, rows: Sequence[Row], account: str, tags: tuple[str, ...]) -> None:
         """Append rows of one account."""
         key = dataset.name, tags
         if key not in self._writers:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from seller_platform.sandbox.catalogue import Product
-from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
-from seller_platform.sandbox.late_changes import CANCELLED, SETTLED_AFTER, days_drawn
+from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, seconds_of_day
+from seller_platform.sandbox.late_changes import CANCELLED, SETTLED_AFTER
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
-from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, listed, share
+from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, drawn, listed, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _PAID_SHIPPING = 0.2
@@ -118,16 +118,16 @@ def draw_sales(
     """
     seconds = seconds_of_day(rng, demanded)
     cancelled = rng.random(demanded) < CANCELLED
-    order = np.repeat(np.arange(demanded), quantities(rng, LINES_PER_ORDER, demanded))
+    order = np.repeat(np.arange(demanded), drawn(rng, LINES_PER_ORDER, demanded))
     product = np.searchsorted(demand.chances(day.date, day_number), rng.random(len(order)), side="right")
     # A product is on one line of an order only.
     pairs = np.unique(order * len(demand.popularity) + product)
     order, product = np.divmod(pairs, len(demand.popularity))
-    asked = quantities(rng, UNITS_PER_LINE, len(pairs))
+    asked = drawn(rng, UNITS_PER_LINE, len(pairs))
     granted = grant(product, asked)
     has_units = granted > 0
     order, product, granted = order[has_units], product[has_units], granted[has_units]
-    settled = day_number + days_drawn(rng, SETTLED_AFTER, demanded)
+    settled = day_number + drawn(rng, SETTLED_AFTER, demanded)
     product_sales = demand.prices_on(day_number)[product] * granted
     return Sales(
         ids=_identifiers(prefix, first_number, demanded),

@@ -17,6 +17,11 @@ def generator(seed: int, *scope: int) -> np.random.Generator:
     return np.random.default_rng([seed % _SEEDS, *scope])
 
 
+def drawn(rng: np.random.Generator, shares: tuple[float, ...], count: int) -> Ints:
+    """Return numbers from 1 up, drawn by their shares."""
+    return 1 + np.searchsorted(np.cumsum(shares)[:-1], rng.random(count), side="right")
+
+
 def share(cents: Ints, basis_points: Ints | int) -> Ints:
     """Return basis points of non-negative amounts, rounded half up to the cent."""
     return (cents * basis_points + 5_000) // 10_000

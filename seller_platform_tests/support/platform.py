@@ -127,7 +127,7 @@ def open_platform(
         }
         Site(database.url, home, application).connect(upstream.issue())
         assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
-        built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
+        built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset()})
         yield built
 
 

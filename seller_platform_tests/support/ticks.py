@@ -112,7 +112,7 @@ class Ticks:
 
 def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg.Definitions:
     """Return every dataset and mart, which read a warehouse and no upstream, and the sensor of some marts."""
-    inputs = [accounts_asset(ACCOUNTS), *(asset_for(each, HISTORY_START) for each in (*LISTS, COST_PERIODS))]
+    inputs = [accounts_asset(), *(asset_for(each, HISTORY_START) for each in (*LISTS, COST_PERIODS))]
     marts = [mart_asset(mart, HISTORY_START) for mart in MARTS]
     resources = {
         "warehouse": WarehouseResource(database_url=database_url),

@@ -17,7 +17,6 @@ import msgspec
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, is_past, utc_now
-from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import (
@@ -56,14 +55,14 @@ def discovery_definitions(
     *, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS, placement: Placement = WHOLE
 ) -> dg.Definitions:
     """Return the asset and the sensor of discovery, without the resources `warehouse` and `seller_api`."""
-    sensor = _discovery_sensor(ACCOUNTS, clock, tick_seconds, placement)
-    return dg.Definitions(assets=[accounts_asset(ACCOUNTS, placement)], sensors=[sensor])
+    sensor = _discovery_sensor(clock, tick_seconds, placement)
+    return dg.Definitions(assets=[accounts_asset(placement)], sensors=[sensor])
 
 
-def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsDefinition:
+def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
 
-    @dataset_asset(dataset, None, placement)
+    @dataset_asset(ACCOUNTS, None, placement)
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
@@ -86,10 +85,10 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
             readable = [account.key for account in placement.chosen(listed)]
             add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append(receipt)
-        yield from _events(warehouse.database, dataset, loaded, placement)
+        yield from _events(warehouse.database, loaded, placement)
         reasons = "; ".join(f"{name}: {error}" for name, error in loop.failures.items())
         yield from outputs(context)
-        report_after_step(context, warehouse.database, placement, dataset)
+        report_after_step(context, warehouse.database, placement, ACCOUNTS)
         loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give accounts. {reasons}")
 
     return land
@@ -127,14 +126,12 @@ class _Answers:
     failures: Mapping[str, SellerPlatformError]
 
 
-def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, placement: Placement) -> dg.SensorDefinition:
-    key = placement.asset_key(dataset)
-
+def _discovery_sensor(clock: Clock, tick_seconds: float, placement: Placement) -> dg.SensorDefinition:
     @dg.sensor(
         name=placement.name_of("discover_accounts"),
         description="Reads the accounts of every connection each hour, adds the partitions of new ones, retires "
         "missing ones, and reports which connections must be authorised again.",
-        target=dg.AssetSelection.assets(key),
+        target=dg.AssetSelection.assets(placement.asset_key(ACCOUNTS)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -151,10 +148,10 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
-        for event in _events(database, dataset, [*answers.receipts.values()], placement):
+        for event in _events(database, [*answers.receipts.values()], placement):
             instance.report_runless_asset_event(event)
         # Time and other runs change what is true of grants.
-        report_checks(instance, database, placement, [dataset])
+        report_checks(instance, database, placement, [ACCOUNTS])
         # Other processes discover accounts, too.
         partitions = set(account_partitions(instance, placement.accounts_name))
         listed = placement.chosen(accounts(database))
@@ -223,13 +220,11 @@ def _ask(
     return _Answers(receipts, failures)
 
 
-def _events(
-    database: Database, dataset: Dataset, loaded: Sequence[Receipt], placement: Placement
-) -> Iterator[dg.AssetMaterialization]:
+def _events(database: Database, loaded: Sequence[Receipt], placement: Placement) -> Iterator[dg.AssetMaterialization]:
     """Yield a materialization for each load, with the rows of all connections."""
     names = AccountNames(database)
     read = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
-    rows = sum(receipt.rows for name, receipt in newest_receipts(database, dataset).items() if name in read)
+    rows = sum(receipt.rows for name, receipt in newest_receipts(database, ACCOUNTS).items() if name in read)
     for receipt in loaded:
         event = load_event(receipt, placement, names)
         yield event.with_metadata({**event.metadata, "connection": receipt.account, "dagster/row_count": rows})

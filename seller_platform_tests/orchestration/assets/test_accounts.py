@@ -359,7 +359,7 @@ def test_without_a_connection_discovery_names_the_command(
 
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize(
-            [accounts_asset(ACCOUNT_DATASET)], instance=instance, resources=resources, raise_on_error=False
+            [accounts_asset()], instance=instance, resources=resources, raise_on_error=False
         )
 
     assert isinstance(sensor, dg.SensorDefinition)
