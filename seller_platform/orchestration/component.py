@@ -196,12 +196,12 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         connections, accounts = (
             None if names is None else frozenset(names) for names in (self.connections, self.accounts)
         )
-        placement = Placement(tuple(self.key_prefix), self.group, connections, accounts)
+        placement = Placement(tuple(self.key_prefix), self.group, connections, accounts, self.schedules)
         extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
-        running, folder = self.schedules, settings.export_dir
+        folder = settings.export_dir
         marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
         exported = [] if folder is None else [(each, folder) for each in exported_of(datasets)]
         with warnings.catch_warnings():
@@ -227,7 +227,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     history_start,
                     placement,
                 ),
-                schedule_definitions(history_start, refreshed, placement, running=running),
+                schedule_definitions(history_start, refreshed, placement),
             ]
 
             def asset_job(since: date) -> dg.JobDefinition:
@@ -236,17 +236,17 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             loading = loading_jobs(history_start, asset_job, placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledge_job(placement)]))
             if _FRESHNESS in extras:
-                parts.append(freshness_definitions(placement, datasets=refreshed, schedules=running))
+                parts.append(freshness_definitions(placement, datasets=refreshed))
             if _COVERAGE in extras:
-                parts.append(coverage_definitions(placement, datasets=refreshed, schedules=running))
+                parts.append(coverage_definitions(placement, datasets=refreshed))
             if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
             if _SAMPLE in extras and placement.is_whole:
-                parts.append(sample_definitions(placement, schedules=running))
+                parts.append(sample_definitions(placement))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:
-                parts.append(report_definitions(history_start, placement=placement, schedules=running))
+                parts.append(report_definitions(history_start, placement=placement))
             if self.alerts:
                 parts.append(alert_definitions(placement=placement))
             owners = list(self.owners or [settings.owner])

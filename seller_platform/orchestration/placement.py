@@ -30,12 +30,14 @@ class Placement:
         group: The group of all assets; by default each area has a group.
         connections: The names of the connections to read; None for all.
         accounts: The keys of the accounts to read; None for all accounts of these connections.
+        schedules: Whether the schedules are on when they are first loaded.
     """
 
     key_prefix: tuple[str, ...] = ()
     group: str | None = None
     connections: frozenset[str] | None = None
     accounts: frozenset[str] | None = None
+    schedules: bool = True
 
     def key(self, key: dg.AssetKey) -> dg.AssetKey:
         """Return an asset's key with the prefix."""
@@ -57,6 +59,11 @@ class Placement:
     def name_of(self, name: str) -> str:
         """Return the name of a job, a schedule or a sensor."""
         return "_".join((*self.key_prefix, name))
+
+    @property
+    def schedule_status(self) -> dg.DefaultScheduleStatus:
+        """The status of a schedule that is on by default."""
+        return dg.DefaultScheduleStatus.RUNNING if self.schedules else dg.DefaultScheduleStatus.STOPPED
 
     @property
     def is_whole(self) -> bool:

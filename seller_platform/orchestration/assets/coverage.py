@@ -35,17 +35,12 @@ this asset after loads; materialize it to see the state of now.
 
 
 def coverage_definitions(
-    placement: Placement = WHOLE,
-    *,
-    datasets: Sequence[Dataset] = REFRESHED,
-    schedules: bool = True,
-    clock: Clock = utc_now,
+    placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
 ) -> dg.Definitions:
     """Return the asset and its schedule; they need the resource `warehouse`.
 
     Args:
         datasets: The datasets that have assets and are refreshed.
-        schedules: Whether the schedule is on when it is first loaded.
     """
     key = placement.key(COVERAGE)
     description = _DOC.strip().format(**{job: placement.name_of(job) for job in ("backfill_history", "accept_held")})
@@ -59,7 +54,7 @@ def coverage_definitions(
         name=placement.name_of("coverage_hourly"),
         target=dg.AssetSelection.assets(key),
         description="Shows in platform/coverage what is stored, if anything was loaded since it was last shown.",
-        default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
+        default_status=placement.schedule_status,
         execution_timezone="UTC",
     )
     def coverage_hourly(

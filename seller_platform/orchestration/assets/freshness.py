@@ -31,16 +31,9 @@ _KINDS = {kind.name for kind in UNREAD_SLICES.kinds}
 
 
 def freshness_definitions(
-    placement: Placement = WHOLE,
-    *,
-    datasets: Sequence[Dataset] = REFRESHED,
-    schedules: bool = True,
+    placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED
 ) -> dg.Definitions:
-    """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`.
-
-    Args:
-        schedules: Whether the schedules are on when they are first loaded; without them, nothing is late.
-    """
+    """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`."""
     key = placement.key(FRESHNESS)
     spec = dg.AssetSpec(
         key,
@@ -63,7 +56,8 @@ def freshness_definitions(
         "when other accounts are late, and each hour.",
         target=dg.AssetSelection.checks_for_assets(key),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING if schedules else dg.DefaultSensorStatus.STOPPED,
+        # Without schedules, nothing is late.
+        default_status=dg.DefaultSensorStatus.RUNNING if placement.schedules else dg.DefaultSensorStatus.STOPPED,
     )
     def freshness_of_accounts(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
         results = _results(warehouse.database, datasets, placement)

@@ -99,14 +99,11 @@ class RequestReports(CheckedConfig):
 
 
 def report_definitions(
-    history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE, schedules: bool = True
+    history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE
 ) -> dg.Definitions:
     """Return the job, the schedule, the sensor and the asset of reports.
 
     They need the resources `warehouse` and `seller_api`.
-
-    Args:
-        schedules: Whether the schedule is on when it is first loaded.
     """
     job = _request_job(clock, placement)
     return dg.Definitions(
@@ -118,7 +115,7 @@ def report_definitions(
                 job=job,
                 cron_schedule=_DAILY,
                 description="Requests yesterday's daily product sales of every account.",
-                default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
+                default_status=placement.schedule_status,
             )
         ],
         sensors=[_report_sensor(clock, placement)],

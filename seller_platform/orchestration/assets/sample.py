@@ -30,14 +30,8 @@ from those that may still change. The check comparisons_agree of each list names
 """
 
 
-def sample_definitions(
-    placement: Placement = WHOLE, *, schedules: bool = True, clock: Clock = utc_now
-) -> dg.Definitions:
-    """Return the asset and its schedule; they need the resources `warehouse` and `seller_api`.
-
-    Args:
-        schedules: Whether the schedule is on when it is first loaded.
-    """
+def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
+    """Return the asset and its schedule; they need the resources `warehouse` and `seller_api`."""
     key, name = placement.key(SAMPLE), placement.name_of(SCHEDULE)
 
     @dg.asset(
@@ -83,7 +77,7 @@ def sample_definitions(
         name=name,
         target=dg.AssetSelection.assets(key),
         description="Compares months that are drawn at random with the upstream, value by value.",
-        default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
+        default_status=placement.schedule_status,
         execution_timezone="UTC",
     )
     def sample_hourly(

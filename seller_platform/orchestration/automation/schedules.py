@@ -41,7 +41,7 @@ _LONGEST_RUN = timedelta(days=1)
 
 
 def schedule_definitions(
-    history_start: date, datasets: Sequence[Dataset] = REFRESHED, placement: Placement = WHOLE, *, running: bool = True
+    history_start: date, datasets: Sequence[Dataset] = REFRESHED, placement: Placement = WHOLE
 ) -> dg.Definitions:
     """Return the schedules of each area's assets; they need the resource `warehouse`.
 
@@ -49,12 +49,10 @@ def schedule_definitions(
         history_start: The first day of interest: days from it on that were never read are due.
         datasets: The datasets that have assets. A sensor discovers the accounts, and a schedule of its own requests
             the reports.
-        running: Whether the schedules are on when they are first loaded.
     """
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
         of_area[dataset.area].append(dataset)
-    status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
 
     def schedule(
         name: str,
@@ -63,7 +61,7 @@ def schedule_definitions(
         slices: Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]] | None = None,
         *,
         cron: str,
-        default_status: dg.DefaultScheduleStatus,
+        default_status: dg.DefaultScheduleStatus = placement.schedule_status,
     ) -> dg.ScheduleDefinition:
         """Return the schedule that reads slices of datasets, by default those of the daily refresh."""
 
@@ -117,7 +115,6 @@ def schedule_definitions(
                 "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
                 of_name,
                 cron=_REFRESH,
-                default_status=status,
             )
             if dated := [dataset for dataset in of_name if dataset.is_dated]:
                 yield schedule(
@@ -127,7 +124,6 @@ def schedule_definitions(
                     dated,
                     _closed_months,
                     cron=_WEEKLY,
-                    default_status=status,
                 )
             if snapshots := [each for each in of_name if not each.is_dated and each.source is Source.LIST]:
                 yield schedule(
