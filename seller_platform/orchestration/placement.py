@@ -47,11 +47,6 @@ class Placement:
         """Return the key of the asset of a dataset or a mart."""
         return self.key(asset_key(source))
 
-    @property
-    def written_prefix(self) -> str:
-        """What stands before the names of assets in texts."""
-        return "".join(f"{part}/" for part in self.key_prefix)
-
     def group_of(self, name: str) -> str:
         """Return the group of assets whose own group has this name."""
         return self.group or name

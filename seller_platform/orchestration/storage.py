@@ -89,7 +89,11 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         if names_server:
             url = pg_url_from_config(config_value)
             if schema is not None and creates:
-                _create_schema(url, schema)
+                engine = create_engine(_session_url(url, schema), poolclass=NullPool)
+                with retry_pg_connection_fn(engine.connect) as connection, connection.begin():
+                    # Also where the schema exists, it would need the right to create one.
+                    if connection.execute(select(func.to_regnamespace(schema))).scalar() is None:
+                        connection.execute(CreateSchema(schema, if_not_exists=True))
             return cls(url, creates, inst_data, schema=schema)
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
@@ -163,14 +167,6 @@ def _session_url(postgres_url: str, schema: str | None) -> URL:
     return url.update_query_dict(session(url, {"search_path": schema}))
 
 
-def _create_schema(postgres_url: str, schema: str) -> None:
-    engine = create_engine(_session_url(postgres_url, schema), poolclass=NullPool)
-    with retry_pg_connection_fn(engine.connect) as connection, connection.begin():
-        # Also where the schema exists, it would need the right to create one.
-        if connection.execute(select(func.to_regnamespace(schema))).scalar() is None:
-            connection.execute(CreateSchema(schema, if_not_exists=True))
-
-
 class _EventLogStorage(PostgresEventLogStorage):
     """The event log of dagster-postgres with one connection for all statements of an event."""
 
@@ -206,7 +202,11 @@ class _EventLogStorage(PostgresEventLogStorage):
         for pause in (*_RESTART_PAUSES_SECONDS, None):
             try:
                 with retry_pg_connection_fn(self._events.connect) as connection:
-                    return self._store_once(connection, event)
+                    self._of_event.connection = connection
+                    try:
+                        return super().store_event(event)
+                    finally:
+                        self._of_event.connection = None
             except DagsterPostgresException:  # it could not connect within some seconds
                 if pause is None:
                     raise
@@ -215,13 +215,6 @@ class _EventLogStorage(PostgresEventLogStorage):
                     raise
             time.sleep(pause)
         return None
-
-    def _store_once(self, connection: Connection, event: EventLogEntry) -> None:
-        self._of_event.connection = connection
-        try:
-            super().store_event(event)
-        finally:
-            self._of_event.connection = None
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:

@@ -1,12 +1,11 @@
 """Generated sellers, with rows whose numbers agree with each other.
 
 - `load`: fills a database in one transaction
-- `live`: advances the sandbox day by day
+- `live`: advances the sandbox day by day, with lists that are empty or short for a day
 - `account_history`: the days of one account, one after the other
 - `marketplaces`: marketplaces and accounts
 - `catalogue`: products with parents and variants
 - `late_changes`: the law of what still changes, after how many days
-- `outages`: lists that are empty or short for a day
 - `demand`: orders of a day, by product and price
 - `orders`: orders and daily product sales
 - `ledger`: transactions

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from zlib import crc32
 
 from psycopg import sql
 from sqlalchemy import delete, text
@@ -24,7 +25,7 @@ from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, forget_accounts, period_until
 from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
-from seller_platform.sandbox.outages import Outages
+from seller_platform.sandbox.random_numbers import generator
 from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -33,6 +34,8 @@ from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PROD
 from seller_platform.warehouse.schema.tables import table_for
 
 _SNAPSHOTS = 7
+_OUTAGES = 10  # the purpose of random numbers
+_EMPTY, _SHORT = 0.5, 0.4
 _TODAY_EVERY = timedelta(minutes=1)
 _SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
@@ -62,6 +65,7 @@ class LiveOptions:
     Attributes:
         since: The day on which its lists were stored for the first time.
         months: Calendar months of sales before that day.
+        outages: The share of the lists of all accounts and days that are empty or short.
         turnover_days: After so many days an account is added and the oldest one is removed; None for never.
     """
 
@@ -70,7 +74,7 @@ class LiveOptions:
     months: int
     orders_per_month: int
     seed: int
-    outages: Outages | None = None
+    outages: float = 0.0
     turnover_days: int | None = None
 
     def accounts_on(self, day: date) -> list[SandboxAccount]:
@@ -259,10 +263,12 @@ class LiveSandbox:
         self, account: SandboxAccount, dataset: Dataset, day: date, listed: _Listed
     ) -> Sequence[tuple[Row, tuple[str, ...]]]:
         """Return the rows that a list shows on a day; during an outage, not all of them."""
-        rows, outages = listed.rows[dataset.name], self._options.outages
-        if outages is None or dataset.source is not Source.LIST:
+        rows, options = listed.rows[dataset.name], self._options
+        rng = generator(options.seed, account.number, _OUTAGES, day.toordinal(), crc32(dataset.name.encode()))
+        if dataset.source is not Source.LIST or rng.random() >= options.outages:
             return rows
-        return outages.listed(rows, account=account.number, dataset=dataset.name, day=day)
+        share = 0.0 if rng.random() < _EMPTY else _SHORT
+        return [row for row, is_listed in zip(rows, rng.random(len(rows)) < share, strict=True) if is_listed]
 
     def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> tuple[int, int]:
         """Make a slice equal to rows, and return how many were added and removed."""

@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.checks import docs_of
 from seller_platform.orchestration.assets.datasets import asset_for

@@ -14,7 +14,6 @@ from dagster._core.utils import make_new_backfill_id
 from seller_platform.clocks import utc_now
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.marts import mart_asset

@@ -65,7 +65,6 @@ def live(
     """
     # Here, because numpy costs every command a tenth of a second.
     from seller_platform.sandbox.live import LiveOptions, LiveSandbox
-    from seller_platform.sandbox.outages import Outages
 
     output, today = Output(as_json=False), utc_now().date()
     first = since.date() if since else today - timedelta(days=DAYS_AGO)
@@ -80,7 +79,7 @@ def live(
         months=months,
         orders_per_month=orders_per_month,
         seed=seed,
-        outages=Outages(outages / 100, seed) if outages else None,
+        outages=outages / 100,
         turnover_days=turnover_days,
     )
     with open_sandbox(database_url) as database:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import dagster as dg
 import msgspec
@@ -62,7 +62,7 @@ def discovery_definitions(
 def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
 
-    @dataset_asset(ACCOUNTS, None, placement)
+    @dataset_asset(ACCOUNTS, date.max, placement)  # it has no partitions
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
@@ -140,7 +140,10 @@ def _discovery_sensor(clock: Clock, tick_seconds: float, placement: Placement) -
     ) -> dg.SensorResult:
         now, instance, database = clock(), context.instance, warehouse.database
         stored = msgspec.json.decode(context.cursor or "{}", type=_SensorState)
-        every = _interval(warehouse.settings.requests_per_day)
+        per_day, every = warehouse.settings.requests_per_day, _ASK_EVERY
+        if per_day is not None:
+            share = timedelta(days=1) * _DISCOVERY_REQUESTS * _DISCOVERY_SHARE / per_day
+            every = min(max(share, _ASK_EVERY), _ASK_AT_LEAST_EVERY)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted(
             (name for name in by_name if stored.is_due(name, now, every)), key=lambda name: stored.due.get(name, "")
@@ -165,14 +168,6 @@ def _discovery_sensor(clock: Clock, tick_seconds: float, placement: Placement) -
         )
 
     return discover_accounts
-
-
-def _interval(requests_per_day: int | None) -> timedelta:
-    """Return in which interval a connection with that budget is asked."""
-    if requests_per_day is None:
-        return _ASK_EVERY
-    share = timedelta(days=1) * _DISCOVERY_REQUESTS * _DISCOVERY_SHARE / requests_per_day
-    return min(max(share, _ASK_EVERY), _ASK_AT_LEAST_EVERY)
 
 
 def _pause_after(error: SellerPlatformError, every: timedelta) -> timedelta:

@@ -4,7 +4,7 @@ A check has no partitions: its evaluation says how many slices break its rule, a
 reason and the next step. A slice that could not be loaded breaks the rule of its error, if one has it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -188,7 +188,8 @@ def judgements(
         found = slice_problems(database, [source.name], accounts=keys)
         noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
         for rule in checks_of(source):
-            broken = _of_slices(each for each in found if rule.is_broken_by(each))
+            of_rule = [each for each in reversed([*found]) if rule.is_broken_by(each)]
+            broken = [*{(each.account, each.month): each for each in of_rule}.values()][::-1]  # the first of each slice
             numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
             # A list that was never read may lack a grant.
             checked = count_of(max(count, len(broken)), noun)
@@ -200,11 +201,6 @@ def judgements(
         broken = [replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check]
         numbers = {"partitions": count, "failed_partitions": len(broken)}
         yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles)
-
-
-def _of_slices(found: Iterable[SliceProblem]) -> list[SliceProblem]:
-    """Return the first problem of each slice."""
-    return [*{(each.account, each.month): each for each in reversed([*found])}.values()][::-1]
 
 
 def judgement_of(

@@ -17,7 +17,7 @@ from seller_platform.orchestration.assets.events import dataset_asset, load_even
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.waits import WaitReports
-from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
@@ -30,14 +30,11 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     A run may have any number of partitions. Each has events of its own. A partition that fails does not stop the
     others, and is named at the end.
     """
-    partitions = partitions_for(dataset, history_start, placement.account_partitions)
-    assert partitions is not None, f"{dataset.name} has no slices of accounts"
-
     # The products that are looked up are those of the inventory.
     deps = [placement.asset_key(INVENTORY)] if dataset.source is Source.PRODUCT_LOOKUP else []
 
     # Without a retry policy: Dagster would also start a load again that was terminated.
-    @dataset_asset(dataset, partitions, placement, deps=deps)
+    @dataset_asset(dataset, history_start, placement, deps=deps)
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:

@@ -5,7 +5,7 @@ partition the same metadata.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
@@ -23,7 +23,7 @@ from sqlalchemy.dialects import postgresql
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.orchestration.account_names import AccountNames, account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
-from seller_platform.orchestration.partitions import backfill_policy_of, partition_key
+from seller_platform.orchestration.partitions import backfill_policy_of, partition_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.loads.slices import Receipt
@@ -50,11 +50,7 @@ def table_schema(table: Table) -> dg.TableSchema:
 
 
 def dataset_asset(
-    dataset: Dataset,
-    partitions: dg.PartitionsDefinition[str] | None,
-    placement: Placement = WHOLE,
-    *,
-    deps: Sequence[dg.AssetKey] = (),
+    dataset: Dataset, history_start: date, placement: Placement = WHOLE, *, deps: Sequence[dg.AssetKey] = ()
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
     """Return the decorator of a dataset's asset, whose function yields events and then `outputs`."""
     spec = dg.AssetSpec(
@@ -69,7 +65,7 @@ def dataset_asset(
             "dagster/table_name": dataset.table,
             "endpoint": dataset.path,
         },
-        partitions_def=partitions,
+        partitions_def=partitions_for(dataset, history_start, placement.account_partitions),
     )
     return event_asset(spec, pool=placement.pool, op_tags=placement.tags)
 

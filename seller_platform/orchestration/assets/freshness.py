@@ -30,9 +30,7 @@ _SECONDS_BETWEEN_TICKS = 300
 _KINDS = {kind.name for kind in UNREAD_SLICES.kinds}
 
 
-def freshness_definitions(
-    placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED
-) -> dg.Definitions:
+def freshness_definitions(placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED) -> dg.Definitions:
     """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`."""
     key = placement.key(FRESHNESS)
     spec = dg.AssetSpec(

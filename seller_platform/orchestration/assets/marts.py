@@ -86,7 +86,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
                 warehouse.database,
                 mart,
                 *read_partition_key(partition),
-                key_prefix=placement.written_prefix,
+                key_prefix="".join(f"{part}/" for part in placement.key_prefix),
                 parameters=parameters,
                 run_id=context.run.run_id,
             )

@@ -34,7 +34,7 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
-from seller_platform.orchestration.partitions import account_partitions, partitions_for
+from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
@@ -98,9 +98,7 @@ class RequestReports(CheckedConfig):
         return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
 
 
-def report_definitions(
-    history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE
-) -> dg.Definitions:
+def report_definitions(history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
     """Return the job, the schedule, the sensor and the asset of reports.
 
     They need the resources `warehouse` and `seller_api`.
@@ -160,11 +158,9 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
 
 
 def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:
-    partitions = partitions_for(REPORT_ROWS, history_start, placement.account_partitions)
-    assert partitions is not None, f"{REPORT_ROWS.name} has no slices of accounts"
     asset = placement.asset_key(REPORT_ROWS)
 
-    @dataset_asset(REPORT_ROWS, partitions, placement)
+    @dataset_asset(REPORT_ROWS, history_start, placement)
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:

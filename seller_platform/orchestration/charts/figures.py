@@ -226,10 +226,8 @@ def _day(label: date | str) -> str:
     return f"{label.day} {label:%b}" if isinstance(label, date) else label
 
 
-def _short(value: Value) -> str:
+def _short(value: Decimal | float) -> str:
     """Return a number as text for an axis: 1,250 or 12.5k or 0.75."""
-    if value is None:
-        return "–"
     number = float(value)
     size, suffix = next(((size, suffix) for size, suffix in _SIZES if abs(number) >= size), (1.0, ""))
     scaled = number / (1e3 if suffix == "k" else size)

@@ -42,17 +42,13 @@ class _Column:
 
 def heat_map(states: SliceStates, now: datetime) -> str:
     """Return the heat map as an image in Markdown, below a sentence that says what is left out."""
-    shown, sentence = shown_accounts(states), left_out(states)
+    # Those with most problems first.
+    order = sorted(states.accounts, key=lambda account: (-states.problems_of(account.key), account.key))
+    shown, sentence = order[:MOST_ACCOUNTS], left_out(states)
     height = _TOP + max(1, len(shown)) * _ROW + _BOTTOM
     title = "Slices stored by account, dataset and month"
     svg = document(title, sentence, (_WIDTH, height), _parts(states, shown, now, height), font_size=11)
     return f"{sentence}\n\n{markdown_image(f'{title}. {sentence}', svg)}"
-
-
-def shown_accounts(states: SliceStates) -> list[KnownAccount]:
-    """Return the accounts of the heat map: those with most problems, then the others by key."""
-    order = sorted(states.accounts, key=lambda account: (-states.problems_of(account.key), account.key))
-    return order[:MOST_ACCOUNTS]
 
 
 def left_out(states: SliceStates) -> str:
@@ -94,7 +90,11 @@ def _parts(states: SliceStates, shown: Sequence[KnownAccount], now: datetime, he
             cells = states.of_pair(column.dataset, account.key)
             yield from _cells(cells[-len(months) :] if column.dataset.is_dated else cells, column, top)
         yield text_at(_WIDTH - 20, top + 12, _age(states, account.key, now), anchor="end")
-    yield from _legend(height)
+    left = 20.0
+    for state, colour in COLOURS.items():
+        yield f"<rect x='{left:.0f}' y='{height - 26}' width='12' height='12' rx='2' fill='{colour}'/>"
+        yield text_at(left + 17, height - 16, state.value)
+        left += 17 + 6.5 * len(state.value) + 18
 
 
 def _columns(datasets: Sequence[Dataset], months: int) -> Iterator[_Column]:
@@ -118,14 +118,6 @@ def _cells(states: Sequence[SliceState], column: _Column, top: float) -> Iterato
             f"<title>{column.dataset.name}: {state}</title></rect>"
         )
         left += width
-
-
-def _legend(height: int) -> Iterator[str]:
-    left = 20.0
-    for state, colour in COLOURS.items():
-        yield f"<rect x='{left:.0f}' y='{height - 26}' width='12' height='12' rx='2' fill='{colour}'/>"
-        yield text_at(left + 17, height - 16, state.value)
-        left += 17 + 6.5 * len(state.value) + 18
 
 
 def _age(states: SliceStates, account: str, now: datetime) -> str:

@@ -358,9 +358,7 @@ def test_without_a_connection_discovery_names_the_command(
     (sensor,) = discovery_definitions().sensors or ()
 
     with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize(
-            [accounts_asset()], instance=instance, resources=resources, raise_on_error=False
-        )
+        result = dg.materialize([accounts_asset()], instance=instance, resources=resources, raise_on_error=False)
 
     assert isinstance(sensor, dg.SensorDefinition)
     assert (sensor.default_status, sensor.minimum_interval_seconds) == (dg.DefaultSensorStatus.RUNNING, 60)
