@@ -59,6 +59,10 @@ def dataset_asset(
         description=describe_dataset(dataset, placement),
         group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
+        tags={
+            "seller_platform/slicing": dataset.slicing.name.lower(),
+            "seller_platform/source": dataset.source.name.lower(),
+        },
         freshness_policy=freshness_for(dataset),
         metadata={
             "dagster/column_schema": table_schema(table_for(dataset)),
