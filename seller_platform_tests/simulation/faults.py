@@ -229,7 +229,10 @@ class FaultyTransport(httpx.BaseTransport):
 
 
 def _page_of(answer: httpx.Response) -> Mapping[str, Any] | None:
-    body = json.loads(answer.content)
+    try:
+        body = json.loads(answer.content)
+    except ValueError:  # a report
+        return None
     return body if isinstance(body, dict) and "current_page" in body else None
 
 
