@@ -15,12 +15,8 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
 from seller_platform.clocks import utc_now
 from seller_platform.service.metrics import metrics_page
-from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.connections.grants import grant_facts
-from seller_platform.warehouse.connections.sent_requests import requests_sent
-from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
+from seller_platform.warehouse.monitoring.metrics import Facts, account_counts, facts, load_measures
 from seller_platform.warehouse.monitoring.problems import slice_problems
-from seller_platform.warehouse.monitoring.sampling import sample
 
 _PAIR = "dataset account"
 
@@ -52,8 +48,8 @@ class WarehouseCollector(Collector):
         yield from self._loads()
         counts = account_counts(self._database)
         yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
-        facts = grant_facts(self._database)
-        issued = [(each.connection, each.issued_at.timestamp()) for each in facts]
+        known = facts(self._database, utc_now())
+        issued = [(each.connection, each.issued_at.timestamp()) for each in known.grants]
         doc = "When the token pair was issued (Unix)."
         yield _family(GaugeMetricFamily, "grant_issued_at_seconds", doc, "connection", issued)
         wrong = Counter(
@@ -62,8 +58,8 @@ class WarehouseCollector(Collector):
         )
         doc = "What is wrong, as in platform.problems."
         yield _family(GaugeMetricFamily, "problems", doc, f"{_PAIR} kind severity acknowledged", wrong.items())
-        yield from self._budgets()
-        yield from self._sampled()
+        yield from self._budgets(known)
+        yield from self._sampled(known)
 
     def _loads(self) -> Iterator[Metric]:
         measures = [((each.dataset, each.account), each) for each in load_measures(self._database)]
@@ -78,24 +74,20 @@ class WarehouseCollector(Collector):
         read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
         yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
 
-    def _budgets(self) -> Iterator[Metric]:
+    def _budgets(self, known: Facts) -> Iterator[Metric]:
         if self._per_day is None:
             return
-        sent = requests_sent(self._database, utc_now().date())
-        names = [each.name for each in connections(self._database)]
-        allowed = dict.fromkeys(names, self._per_day).items()
+        allowed = dict.fromkeys(known.requests_today, self._per_day).items()
         doc = "Requests that a connection may send in a day."
         yield _family(GaugeMetricFamily, "requests_per_day", doc, "connection", allowed)
         doc = "Requests of today (UTC), sent or reserved."
-        of_today = [(name, sent.get(name, 0)) for name in names]
-        yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", of_today)
+        yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", known.requests_today.items())
 
-    def _sampled(self) -> Iterator[Metric]:
-        measured = sample(self._database, utc_now())
+    def _sampled(self, known: Facts) -> Iterator[Metric]:
         doc = "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence."
-        bounds = measured.bounds.items()
+        bounds = known.sample.bounds.items()
         yield _family(GaugeMetricFamily, "slices_differing_at_most", doc, "stratum", bounds)
-        doc, strata = "Random comparisons with the upstream that count.", measured.strata.items()
+        doc, strata = "Random comparisons with the upstream that count.", known.sample.strata.items()
         compared = [(stratum, each.comparisons) for stratum, each in strata]
         yield _family(GaugeMetricFamily, "slices_compared", doc, "stratum", compared)
         differed = [(stratum, each.different) for stratum, each in strata]

@@ -10,14 +10,14 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_191,
-    "cli": 8_552,
+    "cli": 8_541,
     "orchestration": 6_728,
     "service": 11_155,
     "sandbox": 2_309,
     "answers": 1_411,
     "ingest": 3_316,
     "client": 4_439,
-    "warehouse": 18_828,
+    "warehouse": 18_860,
     "contract": 1_326,
     "tests": 57_677,
 }

@@ -1,19 +1,17 @@
 """What is stored and what needs attention, read from the warehouse: the screen and the document of `status`."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 
 from seller_platform.cli.output import Document, Moment, MonthText
 from seller_platform.warehouse.connections.accounts import account_titles
-from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
-from seller_platform.warehouse.connections.sent_requests import requests_sent
+from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
+from seller_platform.warehouse.monitoring.metrics import facts
 from seller_platform.warehouse.monitoring.problems import Problem, problems
-from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
-from seller_platform.warehouse.monitoring.sampling import Stratum, sample
+from seller_platform.warehouse.monitoring.restatements import Activity
+from seller_platform.warehouse.monitoring.sampling import Stratum
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
-
-_RECENT = timedelta(days=1)
 
 
 class StatusDocument(Document, frozen=True):
@@ -54,22 +52,21 @@ def overview(
         requests_per_day: How many requests each connection may send on one day; None for any number.
         covers: Whether to read the days, rows and age of each dataset and account.
     """
-    states, sampled, grants = slice_states(database, since=since, now=now), sample(database, now), grant_facts(database)
+    states, known = slice_states(database, since=since, now=now), facts(database, now)
     months = [f"{month.start:%Y-%m}" for month in states.months]
-    sent = None if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date())
     return StatusDocument(
         read_at=now,
         history_start=since,
         titles=dict(account_titles(database)),
         problems=problems(database),
         coverage=coverage(database, since=since, now=now) if covers else [],
-        grants=grants,
+        grants=known.grants,
         months={
             account.key: dict(zip(months, states.months_of(account.key), strict=True)) for account in states.accounts
         },
         requests_per_day=requests_per_day,
-        requests_today=None if sent is None else {each.connection: sent.get(each.connection, 0) for each in grants},
-        since_yesterday=activity_since(database, now - _RECENT),
-        sample=str(sampled),
-        differing_at_most=sampled.bounds,
+        requests_today=None if requests_per_day is None else known.requests_today,
+        since_yesterday=known.since_yesterday,
+        sample=str(known.sample),
+        differing_at_most=known.sample.bounds,
     )

@@ -7,7 +7,7 @@
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
-- `metrics`: measures of the warehouse: loads, accounts and slices, and which of these changed
+- `metrics`: measures of the warehouse: loads, accounts, slices and which of these changed, grants and requests
 - `comparable_slices`: stored slices that the upstream can still be asked for
 - `sampling`: slices drawn at random, and the bound that follows from their comparisons
 """

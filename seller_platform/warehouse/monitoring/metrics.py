@@ -2,13 +2,20 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select, text
 
 from seller_platform.contract import Dataset
+from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
+from seller_platform.warehouse.connections.sent_requests import requests_sent
+from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
+from seller_platform.warehouse.monitoring.sampling import Sample, sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS
+
+_RECENT = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,31 @@ _SUMS = text("""
 def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     """Return the measures of every dataset and account that was ever loaded."""
     return tuple(LoadMeasures(**row) for row in database.execute(_SUMS).mappings())
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What there is to know of an installation beside its slices and its problems.
+
+    Attributes:
+        requests_today: Of each connection, by days of UTC; those that are reserved count.
+    """
+
+    grants: tuple[GrantFacts, ...]
+    requests_today: dict[str, int]
+    since_yesterday: Activity
+    sample: Sample
+
+
+def facts(database: Database, now: datetime) -> Facts:
+    """Return the facts at a moment."""
+    sent = requests_sent(database, now.astimezone(UTC).date())
+    return Facts(
+        grant_facts(database),
+        {each.name: sent.get(each.name, 0) for each in connections(database)},
+        activity_since(database, now - _RECENT),
+        sample(database, now),
+    )
 
 
 def account_counts(database: Database) -> dict[str, int]:
