@@ -59,7 +59,7 @@ def _fill(database: Database, home: Path) -> None:
             sold = ("Shipped", Decimal(total), "EUR", 1, "SKU-1", "A", "Cup", "2026-03-01")
             load.spool.write([(ORDER, "2026-03-01T10:00:00Z", *sold)], tags=("platform",), page=1)
             load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
-    doubt = Doubt("others", REASON, 710, 210, {}, covers_all=False)
+    doubt = Doubt("others", REASON, 710, 210, {})
     notes = {"held": doubt.note}
     store_receipt(database, dataset_named("transactions"), KEY, MARCH, verdict="held", changed=False, notes=notes)
     refused = CheckFailedError("the upstream answered 403: this user may not read the sales of this account")

@@ -156,41 +156,38 @@ class Model:
 
     def judge_holds(self, listed: list[int]) -> None:
         """Check the listed holds."""
-        held = self._held()
+        held = self._open("held")
         check(f"the readings {held} are held, and {listed} are listed", sorted(held) == sorted(listed))
 
-    def _held(self) -> list[int]:
-        """Return the readings that are held: those of whose days later loads have not published or held all again."""
-        receipts, held = self._last.receipts, list[int]()
+    def _open(self, verdict: str) -> list[int]:
+        """Return the readings with a verdict of whose days later ones do not have all.
+
+        Those that are held end with later ones that are held, too, those of a list without days with any.
+        """
+        receipts = self._last.receipts
+        numbers = []
         for number, receipt in receipts.items():
-            same = [each for each in receipts.values() if each["id"] > number and each["dataset"] == receipt["dataset"]]
-            days = {day for each in same for day in window_of(each).each_day()}
-            is_whole = receipt["verdict"] == "held" and receipt["notes"]["held"]["covers_all"]
-            is_over = bool(same) if is_whole else days >= set(window_of(receipt).each_day())
-            held += [number] * (receipt["verdict"] == "held" and not is_over)
-        return held
+            later = [
+                each
+                for each in receipts.values()
+                if (each["id"] > number and each["dataset"] == receipt["dataset"])
+                and (verdict == "held" or each["verdict"] != "held")
+            ]
+            days = {day for each in later for day in window_of(each).each_day()}
+            is_dated = receipt["dataset"] in self._datasets and self._datasets[receipt["dataset"]].is_dated
+            is_over = days >= set(window_of(receipt).each_day()) if is_dated else bool(later)
+            numbers += [number] * (receipt["verdict"] == verdict and not is_over)
+        return numbers
 
     def days_of(self, dataset: Dataset, since: date, now: datetime) -> Days:
         """Return the days of a list that are due at a moment, and those that are not."""
-        return Days.of(dataset, self._ever.values(), self._held(), since, now, self._upstream.zone)
+        doubtful = [*self._open("held"), *self._open("mismatch")]
+        return Days.of(dataset, self._ever.values(), doubtful, since, now, self._upstream.zone)
 
     def judge_problems(self, named: Counter[tuple[str, int]]) -> None:
         """Check the readings that `platform.problems` names: of each slice the newest that is held, and mismatched."""
         receipts, newest = self._last.receipts, dict[object, tuple[str, int]]()
-        mismatched = [
-            number
-            for number, receipt in receipts.items()
-            if receipt["verdict"] == "mismatch"
-            and not any(
-                later["id"] > number
-                and later["verdict"] != "held"
-                and later["dataset"] == receipt["dataset"]
-                and later["window_start"] <= receipt["window_start"]
-                and later["window_end"] >= receipt["window_end"]
-                for later in receipts.values()
-            )
-        ]
-        for kind, numbers in (("held", self._held()), ("mismatched", mismatched)):
+        for kind, numbers in (("held", self._open("held")), ("mismatched", self._open("mismatch"))):
             for number in sorted(numbers):
                 name, month = receipts[number]["dataset"], receipts[number]["window_start"][:7]
                 is_dated = name in self._datasets and self._datasets[name].is_dated

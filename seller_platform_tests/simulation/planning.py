@@ -18,7 +18,8 @@ _SOON = timedelta(hours=1)
 class Days:
     """Days of a list that certainly are due at a moment, and days that certainly are not.
 
-    Other days are not judged: those of readings that are held, and those that a short reading soon after midnight had.
+    Other days are not judged: those of readings that are held, or have another total than rows, and those that a short
+    reading soon after midnight had.
     """
 
     due: frozenset[date]
@@ -29,7 +30,7 @@ class Days:
         cls,
         dataset: Dataset,
         receipts: Iterable[Receipt],
-        held: Collection[int],
+        open_ones: Collection[int],
         since: date,
         now: datetime,
         zone: ZoneInfo,
@@ -38,13 +39,13 @@ class Days:
 
         Args:
             receipts: All that were ever written, in their order.
-            held: The numbers of those whose readings are held.
+            open_ones: The numbers of those whose readings are held, or do not add up to their total.
         """
         today, lookback, doubtful = now.astimezone(zone).date(), timedelta(days=dataset.lookback_days), set[date]()
         began, read = datetime.combine(today, time(), zone), dict[date, tuple[datetime, bool]]()
         for receipt in (each for each in receipts if each["dataset"] == dataset.name):
             days, at = list(window_of(receipt).each_day()), datetime.fromisoformat(receipt["started_at"])
-            if receipt["id"] in held:
+            if receipt["id"] in open_ones:
                 doubtful.update(days if dataset.is_dated else [today])
             if not is_published_reading(receipt):
                 continue

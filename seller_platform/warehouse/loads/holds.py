@@ -340,7 +340,6 @@ class Doubt:
         rows_stored: Rows of these days, or of the newest snapshot before.
         rows_read: Rows of the reading of these days.
         claim: What the reading says of each of these days. Of a list without days all rows, under "".
-        covers_all: Whether any later load of the dataset and account ends the hold, because it is a whole list.
     """
 
     rule: str
@@ -348,7 +347,6 @@ class Doubt:
     rows_stored: int
     rows_read: int
     claim: Mapping[str, Claim]
-    covers_all: bool
 
     @property
     def note(self) -> dict[str, Any]:
@@ -499,9 +497,7 @@ def claim_of(change: DayChange) -> Claim:
     return change.after, str(change.amount)
 
 
-def doubt_about(
-    dataset: Dataset, findings: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]
-) -> Doubt:
+def doubt_about(findings: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]) -> Doubt:
     """Return the doubt about days, with the reason that the first rule gives which applies to any of them."""
     rank = {rule.name: number for number, rule in enumerate((IDENTITY, *RULES, TOTAL))}
     first = min((each for of_day in findings.values() for each in of_day), key=lambda each: rank[each.rule.name])
@@ -517,7 +513,6 @@ def doubt_about(
         sum(each.before for each in judged),
         sum(each.after for each in judged),
         {day: claim_of(changes[day]) for day in sorted(findings)},
-        covers_all=not dataset.is_dated,
     )
 
 

@@ -353,13 +353,13 @@ class Load:
         readings = held_readings(self._connection, dataset, self.slice.account, window)
         held, believed = judge.held(findings, judged, readings, whole.started_at)
         if believed:
-            doubt = doubt_about(dataset, {day: findings[day] for day in believed}, changes)
+            doubt = doubt_about({day: findings[day] for day in believed}, changes)
             accepted = {**next(iter(believed.values())), **doubt.note}
             whole = replace(whole, facts=replace(whole.facts, notes={**whole.facts.notes, "accepted": accepted}))
         if not held:
             return [whole]
         if not dataset.is_divisible or all(day in held for day, each in changes.items() if each.before or each.after):
-            return [replace(whole, doubt=doubt_about(dataset, held, changes))]
+            return [replace(whole, doubt=doubt_about(held, changes))]
         return self._parts(whole, held, changes)
 
     def _parts(
@@ -372,7 +372,7 @@ class Load:
         for number, (is_held, run) in enumerate(runs):
             doubt = None
             if is_held:
-                doubt = doubt_about(self.slice.dataset, {str(day): held[str(day)] for day in run}, changes)
+                doubt = doubt_about({str(day): held[str(day)] for day in run}, changes)
             rows = sum(self.spool.days[str(day)] for day in run)
             of_part = replace(
                 facts,

@@ -48,7 +48,7 @@ _CHECKED = {"error": "ERROR", "warning": "WARN", "note": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
 _CHANGED = {"rows": {"before": 100, "after": 50}}
-_HELD = Doubt("days", "no row was read", 9, 0, claim={}, covers_all=True).note
+_HELD = Doubt("days", "no row was read", 9, 0, claim={}).note
 
 
 @dataclass

@@ -177,4 +177,4 @@ def test_a_doubt_says_how_many_rows_of_its_days_lost_the_column() -> None:
     changes = {FIRST: _lost_notes(10, had=9), SECOND: _lost_notes(20, had=15)}
     findings = Judge().findings(LEDGER, changes, lacks_total=False)
 
-    assert doubt_about(LEDGER, findings, changes).reason == "description is empty in 24 of 24 rows that had it"
+    assert doubt_about(findings, changes).reason == "description is empty in 24 of 24 rows that had it"
