@@ -79,10 +79,10 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
             terminal.columns if sys.stdout.isatty() else None,
             None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1,  # the last line is for the shell's prompt
         )
-        lines = screen(state, size, data) if state.grants else []
+        lines = screen(state, size, data) if state.grants or state.problems else []
     text = "\n".join(lines)
     output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
-    return state.problems if state.grants else ()
+    return state.problems
 
 
 def _show_datasets(installation: Installation, output: Output) -> Sequence[Problem]:
@@ -92,7 +92,7 @@ def _show_datasets(installation: Installation, output: Output) -> Sequence[Probl
     output.document(state)
     if not state.grants:
         output.say(_first_step(installation))
-        return ()
+        return state.problems
     output.table("Grants", state.grants, _GRANTS)
     output.table("Coverage", state.coverage, _COVERED, lambda each: with_title(each.account, state.titles))
     if never := sum(each.rows is None for each in state.coverage):

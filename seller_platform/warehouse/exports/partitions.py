@@ -94,12 +94,11 @@ def export_partitions(
             loaded = [each for each in partitions if not states[each].missing]
             results = _Export(database, connection, source, folder, run_id).replace(loaded)
         reach("export.committed")
-        if run_id is not None:
-            with connection.begin():
-                for partition, result in results.items():
-                    error = None if isinstance(result, Exported) else result
-                    digest = bytes.fromhex(result.digest) if isinstance(result, Exported) else None
-                    keep_try(connection, derived, states[partition], run_id=run_id, digest=digest, error=error)
+        with connection.begin():
+            for partition, result in results.items():
+                error = None if isinstance(result, Exported) else result
+                digest = bytes.fromhex(result.digest) if isinstance(result, Exported) else None
+                keep_try(connection, derived, states[partition], run_id=run_id, digest=digest, error=error)
     return {each: results[each] if each in results else _not_loaded(source, *each) for each in partitions}
 
 

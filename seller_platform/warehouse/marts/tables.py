@@ -66,7 +66,7 @@ CONTRADICTED = "contradicted"
 
 _NAMES = ", ".join(f"'{mart.name}'" for mart in MARTS)
 
-# What failed is tried again each hour: a folder with older failures is not used any more.
+# What failed is tried again each hour: a folder with a failure of yesterday is not used any more.
 PROBLEMS = ProblemSource(
     (ProblemKind(CONTRADICTED, "error, warning", "A check of a mart fails.", "A build, or a check, that passes."),),
     f"""
@@ -74,8 +74,8 @@ PROBLEMS = ProblemSource(
            'error' AS severity, error, failed_since AS since, nullif(run_id, '') AS run_id,
            CAST(NULL AS bigint) AS rows, message, CAST(NULL AS text) AS next_step
     FROM platform.derived_partitions
-    WHERE error <> 'InputProblemError' AND CASE folder WHEN '' THEN name IN ({_NAMES}) ELSE tried_at > (
-        SELECT max(tried_at) - interval '1 day' FROM platform.derived_partitions WHERE folder <> '') END
+    WHERE error <> 'InputProblemError'
+      AND CASE folder WHEN '' THEN name IN ({_NAMES}) ELSE tried_at > now() - interval '1 day' END
     UNION ALL
     SELECT 'marts.' || name, account, month, '{CONTRADICTED}',
            CASE WHEN CAST(value ->> 'is_warning' AS boolean) THEN 'warning' ELSE 'error' END, key,

@@ -158,7 +158,8 @@ def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, 
 def exit_code_of(found: Iterable[Problem]) -> int:
     """Return the exit code of a command that ends with these problems: 3, 4, then 5; 0 without any."""
     codes = {each.exit_code for each in found}
-    return next((code for code in _FIRST_CODES if code in codes), max(codes, default=0))
+    any_other = errors.CheckFailedError.exit_code if codes else 0
+    return next((code for code in _FIRST_CODES if code in codes), any_other)
 
 
 def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
@@ -190,17 +191,18 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 _ACKNOWLEDGE = text("""
-    INSERT INTO platform.acknowledgements (kind, dataset, account, month, message, rows, amount, until, note)
-    SELECT kind, dataset, account, month, message, max(rows), max(abs(amount)), CAST(:until AS date),
-           CAST(:note AS text)
+    INSERT INTO platform.acknowledgements (kind, dataset, account, month, message, is_error, rows, amount, currency,
+                                           until, note)
+    SELECT kind, dataset, account, month, message, bool_or(severity = 'error'), max(rows), max(abs(amount)),
+           max(currency), CAST(:until AS date), CAST(:note AS text)
     FROM platform.problems
     WHERE kind = :kind AND (CAST(:dataset AS text) IS NULL OR dataset = :dataset)
       AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
       AND (CAST(:month AS date) IS NULL OR month = :month)
     GROUP BY kind, dataset, account, month, message
     ON CONFLICT (kind, dataset, account, month, md5(message)) DO UPDATE
-    SET rows = excluded.rows, amount = excluded.amount, until = excluded.until, note = excluded.note, by = excluded.by,
-        at = now()
+    SET is_error = excluded.is_error, rows = excluded.rows, amount = excluded.amount, currency = excluded.currency,
+        until = excluded.until, note = excluded.note, by = excluded.by, at = now()
     RETURNING dataset, account, month
 """)
 

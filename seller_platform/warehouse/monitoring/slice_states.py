@@ -30,6 +30,7 @@ class SliceState(StrEnum):
 
 
 _SEVERITY = list(SliceState)
+_STATES = {**{each.value: each for each in SliceState}, "altered": SliceState.MISMATCHED}
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,9 @@ def slice_states(
     for each in slice_problems(database, by_name, accounts=keys):
         dataset = by_name[each.dataset]
         number = position.get(each.month, -1) if dataset.is_dated else 0
-        if number >= 0 and each.kind in _SEVERITY:
+        state = _STATES.get(each.kind)
+        if number >= 0 and state is not None:
             loaded = [SliceState.LOADED] * (len(months) if dataset.is_dated else 1)
             states = troubled.setdefault((each.dataset, each.account), loaded)
-            states[number] = max(states[number], SliceState(each.kind), key=_SEVERITY.index)
+            states[number] = max(states[number], state, key=_SEVERITY.index)
     return SliceStates(listed, datasets, months, troubled, read_at)

@@ -91,7 +91,9 @@ LEFT JOIN platform.acknowledgements AS known
        ON known.kind = problem.kind AND known.dataset = problem.dataset AND known.account = problem.account
       AND known.month IS NOT DISTINCT FROM problem.month AND known.message = problem.message
       AND coalesce(known.until, 'infinity') >= current_date
+      AND (known.is_error OR problem.severity <> 'error')
       AND coalesce(problem.rows, 0) <= coalesce(known.rows, 0)
+      AND coalesce(problem.currency, '') = coalesce(known.currency, '')
       AND abs(coalesce(problem.amount, 0)) <= abs(coalesce(known.amount, 0))
 WHERE problem.kind = 'retired'
    OR problem.account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)

@@ -20,6 +20,7 @@ from seller_platform.cli.metrics import WarehouseCollector
 from seller_platform.cli.sync import Synced, problem_of
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import (
+    BudgetTooSmallError,
     CheckFailedError,
     ReauthorizationRequiredError,
     RequestsUsedUpError,
@@ -372,3 +373,53 @@ def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
     refused = run_here(["acknowledge", "odd"], site.variables)
     assert refused.returncode == 2
     assert "there is no problem 'odd'; what is wrong now is failed." in refused.stderr
+
+
+def test_a_note_that_is_known_is_not_known_as_an_error(site: Site) -> None:
+    site.execute("UPDATE platform.accounts SET first_seen_at = now()")
+    site.execute("UPDATE platform.slices SET account = 'de-9' || load_id WHERE dataset = 'orders'")
+    known = acknowledge(site.database, "missing")
+    before = site.status()
+    site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
+    code, found = site.status()
+
+    assert (len(known), before[0], before[1]["missing"]["severity"]) == (1, 0, "note")
+    assert before[1]["missing"]["acknowledged_by"] is not None
+    assert (code, found["missing"]["acknowledged_by"]) == (5, None)
+
+
+def test_a_connection_without_a_grant_is_shown_and_ends_with_its_code(site: Site) -> None:
+    site.execute("DELETE FROM platform.grants")
+
+    screen, (code, found) = run_here(["status"], site.variables), site.status()
+
+    assert (screen.returncode, code, [*found]) == (3, 3, ["refused"])
+    assert "there is no grant for connection 'default'" in screen.stdout
+
+
+def test_an_error_with_a_code_of_its_own_ends_as_any_other(site: Site) -> None:
+    site.fail(BudgetTooSmallError("default", per_day=1, needed=9))
+
+    assert site.status()[0] == 5
+
+
+def test_an_altered_slice_is_no_loaded_one_of_the_map(site: Site) -> None:
+    site.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'")
+
+    shown = json.loads(run_here(["status", "--json"], site.variables).stdout)["months"]
+
+    assert {shown[KEY][f"{MONTH.start:%Y-%m}"]} == {"mismatched"}
+
+
+@pytest.mark.parametrize(("days", "kinds"), [(0, ["failed"]), (2, [])])
+def test_a_folder_of_exports_that_is_not_tried_any_more_leaves_nothing(site: Site, days: int, kinds: list[str]) -> None:
+    site.execute(
+        "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, error, message, "
+        "failed_since) VALUES ('/gone', 'orders', :key, :month, '1', now() - :days * interval '1 day', 'OSError', "
+        "'No.', now())",
+        key=KEY,
+        month=MONTH.start,
+        days=days,
+    )
+
+    assert [each.kind for each in problems(site.database)] == kinds
