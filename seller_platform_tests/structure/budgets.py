@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_191,
-    "cli": 8_541,
+    "cli": 8_546,
     "orchestration": 6_728,
     "service": 11_155,
     "sandbox": 2_309,
