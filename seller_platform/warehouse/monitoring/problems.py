@@ -156,10 +156,12 @@ def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, 
 
 
 def exit_code_of(found: Iterable[Problem]) -> int:
-    """Return the exit code of a command that ends with these problems: 3, 4, then 5; 0 without any."""
+    """Return the exit code of a command that ends with these problems: 3, 4, then 5; 0 without any.
+
+    Where only settings are wrong it is 2, and 1 where only PostgreSQL fails.
+    """
     codes = {each.exit_code for each in found}
-    any_other = errors.CheckFailedError.exit_code if codes else 0
-    return next((code for code in _FIRST_CODES if code in codes), any_other)
+    return next((code for code in _FIRST_CODES if code in codes), max(codes, default=0))
 
 
 def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:

@@ -397,10 +397,10 @@ def test_a_connection_without_a_grant_is_shown_and_ends_with_its_code(site: Site
     assert "there is no grant for connection 'default'" in screen.stdout
 
 
-def test_an_error_with_a_code_of_its_own_ends_as_any_other(site: Site) -> None:
+def test_settings_that_are_wrong_alone_end_with_their_code(site: Site) -> None:
     site.fail(BudgetTooSmallError("default", per_day=1, needed=9))
 
-    assert site.status()[0] == 5
+    assert site.status()[0] == 2
 
 
 def test_an_altered_slice_is_no_loaded_one_of_the_map(site: Site) -> None:
