@@ -56,7 +56,7 @@ def load_last_month(installation: Installation, output: Output) -> list[RunEnd]:
     )
     months = [Window.month_of(each.start) for each in Window(since, now.date() + timedelta(days=1)).months()]
     planner = planner_for(installation, accounts(database), since)
-    # As by a schedule, which reads nothing twice on a day; but a schedule asks for few rows of what is new to it.
+    # A schedule reads nothing twice on a day, but few rows of what was never loaded.
     slices = planner.due(REFRESHED, scheduled=bool(pairs_read(database, REFRESHED)))
     with open_instance(installation.settings.home) as instance:
         if slices:

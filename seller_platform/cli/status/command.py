@@ -46,7 +46,7 @@ def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fa
     The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it are the
     problems, errors first, each with the command for it, and what was restated since yesterday: days that had been read
     after they were over. It ends with 3 if a grant is refused, with 4 if the upstream is away, and with 5 for any other
-    error; what is acknowledged is shown, and counts no more.
+    error, but with 2 if only settings are wrong. What is acknowledged is shown, and counts no more.
     """
     if watch and (output.as_json or by_dataset):
         raise click.UsageError("--watch shows the screen; leave out --json and --datasets")

@@ -21,7 +21,7 @@ _Format = Literal["seller-platform cost plan, version 1"]
 
 
 class _PlanFile(msgspec.Struct):
-    """What is read of a plan's file: its number and what it undoes are those of another warehouse."""
+    """A cost plan as its file has it, without the number that another warehouse gave it."""
 
     format: _Format
     uid: UUID

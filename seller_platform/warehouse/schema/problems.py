@@ -107,8 +107,6 @@ def create_problems(connection: Connection, sources: Sequence[ProblemSource]) ->
         "exit_code", f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
     )
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
-    query, comment = (
-        sql.SQL(_VIEW.format(sources=" UNION ALL ".join(selects))),
-        "What is wrong now, one row for each thing.",
-    )
+    query = sql.SQL(_VIEW.format(sources=" UNION ALL ".join(selects)))
+    comment = "What is wrong now, one row for each thing."
     create_view(driver_of(connection), "platform.problems", query, comment, _COLUMNS | _ACKNOWLEDGED)

@@ -428,7 +428,9 @@ def test_a_restored_database_has_no_current_export(
     database: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path, is_older: bool
 ) -> None:
     def export(source: Database) -> None:
-        export_partitions(source, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path / "lake"), run_id="run")
+        export_partitions(
+            source, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path / "lake"), run_id=None
+        )  # as the command that `restore` names
 
     connect_accounts(database, [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
     _load(database, ORDERS, MARCH, [_order("o", Decimal(1))])
