@@ -100,13 +100,13 @@ class StockRow(Fact):
     snapshot_day: date
     fulfillable_units: int | None
     inbound_units: int | None = Field(description="Under way to the marketplace; the plan counts them.")
-    velocity: Decimal = Field(description="Units ordered per day over the 30 days before the snapshot.")
+    velocity: Decimal | None = Field(description="Units ordered per day over 30 days; null where not each is loaded.")
     days_of_cover: Decimal | None
     stock_out_date: date | None
     risk: str
     order_date: date | None = Field(description="When to order at the latest.")
-    order_units: int = Field(description="What the plan lacks: from own warehouses, and bought.")
-    to_buy: int = Field(description="How many of these own warehouses do not have.")
+    order_units: int | None = Field(description="What the plan lacks: from own warehouses, and bought.")
+    to_buy: int | None = Field(description="How many of these own warehouses do not have.")
 
 
 def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:

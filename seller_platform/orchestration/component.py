@@ -234,7 +234,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 return self.definitions(settings, since).resolve_implicit_global_asset_job_def()
 
             loading = loading_jobs(history_start, asset_job, placement, datasets)
-            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledge_job(placement)]))
+            acknowledging = acknowledge_job((*datasets, *marts), placement)
+            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledging]))
             if _FRESHNESS in extras:
                 parts.append(freshness_definitions(placement, datasets=refreshed))
             if _COVERAGE in extras:

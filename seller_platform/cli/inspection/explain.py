@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from seller_platform.cli.completion import account_keys, dataset_names
-from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
@@ -20,6 +19,7 @@ from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named, base_urls
 from seller_platform.warehouse.loads.provenance import FormerVersion, Provenance, Request, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
@@ -63,14 +63,14 @@ class ExplainedRow(Document, frozen=True):
     connection: str | None
     page: int
     load_id: int
-    load: DescribedLoad | None
+    load: Receipt | None
     request: Request | None
     run: ExplainedRun | None
     first_load_id: int
     confirmed_load_ids: list[int]
     confirmed_at: Moment | None
     former_versions: list[FormerVersion]
-    history: list[DescribedLoad]
+    history: list[Receipt]
     gone_load_id: int | None
 
 
@@ -223,14 +223,14 @@ def _document(origin: Provenance, settings: Settings, base_url: str) -> Explaine
         connection=origin.slice_value if isinstance(origin.slice_value, str) else None,
         page=origin.page,
         load_id=origin.load_id,
-        load=described(receipt) if receipt else None,
+        load=receipt,
         request=request and msgspec.structs.replace(request, url=base_url + request.url),
         run=run,
         first_load_id=origin.first_load_id,
         confirmed_load_ids=[each.id for each in origin.confirmed],
         confirmed_at=origin.confirmed[-1].finished_at if origin.confirmed else None,
         former_versions=list(origin.former),
-        history=[described(each) for each in origin.history],
+        history=[*origin.history],
         gone_load_id=origin.gone_load_id,
     )
 

@@ -1,14 +1,11 @@
 """`seller-platform held` and `accept`: readings that were not published, and publishing one."""
 
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
 
 import click
-import msgspec
 
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, with_title
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -45,48 +42,11 @@ class HeldDocument(Document, frozen=True):
     held: list[HeldReading]
 
 
-class BeforeAndAfter(Document, frozen=True):
-    """A number of rows or an amount, before and after a load."""
-
-    before: str
-    after: str
-
-
-class DescribedLoad(Document, frozen=True):
-    """A load, as its receipt describes it.
-
-    Attributes:
-        announced: The rows that the upstream announced.
-        changed: Whether stored rows changed.
-        restatement: What changed, by name; null without stored rows before.
-        notes: What else was noticed.
-        digest: Of the rows, as hexadecimal digits.
-    """
-
-    id: int = msgspec.field(name="load_id")
-    dataset: str
-    account: str
-    first_day: date
-    last_day: date
-    verdict: CountVerdict
-    announced: int | None
-    rows: int
-    pages: int
-    requests: int
-    changed: bool
-    restatement: dict[str, BeforeAndAfter] | None
-    notes: dict[str, Any] | None
-    digest: Annotated[bytes, msgspec.Meta(extra_json_schema={"contentEncoding": "base16"})]
-    started_at: Moment
-    finished_at: Moment
-    run_id: str | None
-
-
 class AcceptDocument(Document, frozen=True):
     """The load that has published a held reading."""
 
     accepted_load_id: int
-    load: DescribedLoad
+    load: Receipt
 
 
 @click.command()
@@ -134,13 +94,8 @@ def accept(*, load: int, output: Output) -> None:
         report_loads(installation)
     output.result(
         f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
-        AcceptDocument(accepted_load_id=load, load=described(receipt)),
+        AcceptDocument(accepted_load_id=load, load=receipt),
     )
-
-
-def described(receipt: Receipt) -> DescribedLoad:
-    """Return a load as documents describe it."""
-    return msgspec.convert(receipt, DescribedLoad, from_attributes=True)
 
 
 def held_reading(database: Database, receipt: Receipt) -> HeldReading:

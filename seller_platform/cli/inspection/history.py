@@ -9,7 +9,6 @@ import msgspec
 
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
-from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable, with_title
 from seller_platform.cli.terminal.months import Month
@@ -19,6 +18,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 
 _ROWS_AT_MOST = 20
@@ -71,7 +71,7 @@ class RevertDocument(Document, frozen=True):
     """The load that has undone another one."""
 
     reverted_load_id: int
-    load: DescribedLoad
+    load: Receipt
 
 
 class _Moment(click.ParamType[datetime]):
@@ -172,7 +172,7 @@ def revert(*, load: int, output: Output) -> None:
         f"{receipt.dataset} of {receipt.account}, {receipt.window}, is what it was before load {load}: "
         f"{count_of(receipt.rows, 'row')} ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go "
         "back.",
-        RevertDocument(reverted_load_id=load, load=described(receipt)),
+        RevertDocument(reverted_load_id=load, load=receipt),
     )
 
 

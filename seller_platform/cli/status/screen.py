@@ -31,6 +31,7 @@ _SIGNS = {
     SliceState.INCOMPLETE: ("▪", "+", Colour.DOUBTFUL),
     SliceState.MISSING: ("·", ".", Colour.FAINT),
     SliceState.MISMATCHED: ("M", "M", Colour.BAD),
+    SliceState.ALTERED: ("A", "A", Colour.BAD),
     SliceState.HELD: ("H", "H", Colour.DOUBTFUL),
     SliceState.FAILED: ("F", "F", Colour.BAD),
 }

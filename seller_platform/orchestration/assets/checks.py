@@ -5,11 +5,12 @@ reason and the next step. A slice that could not be loaded breaks the rule of it
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
+import msgspec
 
 from seller_platform.commands import runnable
 from seller_platform.contract import Dataset, Slicing, Source
@@ -198,7 +199,9 @@ def judgements(
     count, found = count_partitions(database, source, keys), slice_problems(database, [source.table], accounts=keys)
     for check in source.all_checks:
         of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
-        broken = [replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check]
+        broken = [
+            msgspec.structs.replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check
+        ]
         numbers = {"partitions": count, "failed_partitions": len(broken)}
         yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles)
 

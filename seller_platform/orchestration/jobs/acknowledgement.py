@@ -1,15 +1,16 @@
 """The job `acknowledge`, which notes that a person knows a problem."""
 
+from collections.abc import Collection
 from datetime import date
 from typing import Annotated
 
 import dagster as dg
 from pydantic import AfterValidator, Field
 
-from seller_platform.contract import DATASETS
+from seller_platform.contract import Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
-from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
+from seller_platform.orchestration.assets.reporting import Source, keys_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, Month, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -31,8 +32,12 @@ class Acknowledge(CheckedConfig):
     note: str | None = Field(default=None, max_length=500, description="Why it is no problem.")
 
 
-def acknowledge_job(placement: Placement = WHOLE) -> dg.JobDefinition:
-    """Return the job; it needs the resource `warehouse`."""
+def acknowledge_job(sources: Collection[Source], placement: Placement = WHOLE) -> dg.JobDefinition:
+    """Return the job; it needs the resource `warehouse`.
+
+    Args:
+        sources: The datasets and marts whose checks follow.
+    """
 
     @placement.job(
         "acknowledge",
@@ -53,7 +58,8 @@ def acknowledge_job(placement: Placement = WHOLE) -> dg.JobDefinition:
                 note=config.note,
             )
         context.log.info("%s acknowledged", count_of(len(found), "problem", "is"))
-        names = {each.dataset for each in found}
-        report_after_step(context, warehouse.database, placement, *(each for each in DATASETS if each.name in names))
+        known = {each.dataset for each in found}
+        named = {each.name if isinstance(each, Dataset) else each.table: each for each in sources}
+        report_after_step(context, warehouse.database, placement, *(named[name] for name in known & named.keys()))
 
     return note_problems

@@ -29,6 +29,7 @@ from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
+from seller_platform.warehouse.marts.tables import CONTRADICTED
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
@@ -41,13 +42,12 @@ SELECT other FROM platform.repeated_ledgers AS repeated
 JOIN platform.bookings ON bookings.account = other AND bookings.ledger_month = repeated.month
 WHERE repeated.account = %(account)s AND repeated.month = %(month)s LIMIT 1
 """
-_FAILED_CHECK = """
-SELECT month, concat_ws(' ', value ->> 'rule', value ->> 'next_step')
-FROM platform.derived_partitions, jsonb_each(failed_checks)
-WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month = ANY (%(months)s)
-  AND NOT CAST(value ->> 'is_warning' AS boolean)
+_FAILED_CHECK = f"""
+SELECT month, concat_ws(' ', message, next_step) FROM platform.causes
+WHERE dataset = %(table)s AND account = %(account)s AND month = ANY (%(months)s) AND kind = '{CONTRADICTED}'
+  AND severity = 'error'
 ORDER BY month LIMIT 1
-"""
+"""  # noqa: S608  # a constant
 
 # A partition has the rows of loads up to the newest one that its build read. One that was built with other accounts is
 # adjusted in a later month.
@@ -195,6 +195,7 @@ def close_month(
             bound = {
                 **of_month,
                 "mart": mart.name,
+                "table": mart.table,
                 "version": mart.version,
                 "accounts": json.dumps(accounts.document),
                 "by": closed_by,

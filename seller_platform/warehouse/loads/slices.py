@@ -9,12 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from itertools import groupby
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+import msgspec
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, insert, select, text
@@ -119,38 +119,45 @@ class Slice:
         return f"{self.dataset.name} of {self.account}, {self.window}{report}"
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """One load, as `platform.loads` keeps it."""
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A load, as `platform.loads` keeps it.
 
-    id: int
+    Attributes:
+        announced: The rows that the upstream announced.
+        changed: Whether stored rows changed.
+        restatement: What changed, by name: before and after; null without stored rows before.
+        notes: What else was noticed.
+        digest: Of the rows, as hexadecimal digits.
+        sums: The amounts of the rows, by name.
+        time_zone: That of the account when it was read.
+        currency: Likewise.
+    """
+
+    id: int = msgspec.field(name="load_id")
     dataset: str
     account: str
-    window: Window
-    requests: int
-    pages: int
-    body_bytes: int
+    first_day: date
+    last_day: date
+    verdict: CountVerdict
     announced: int | None
     rows: int
-    digest: bytes
-    verdict: CountVerdict
+    pages: int
+    requests: int
+    body_bytes: int
     changed: bool
-    restatement: Mapping[str, Any] | None
+    restatement: Mapping[str, Mapping[str, str]] | None
     notes: Mapping[str, Any] | None
+    digest: Annotated[bytes, msgspec.Meta(extra_json_schema={"contentEncoding": "base16"})]
+    started_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    finished_at: Annotated[datetime, msgspec.Meta(tz=True)]
     run_id: str | None
-    started_at: datetime
-    finished_at: datetime
-    sums: Sums | None = None
-    time_zone: str | None = None
-    currency: str | None = None
+    sums: Sums | None
+    time_zone: str | None
+    currency: str | None
 
     @property
-    def first_day(self) -> date:
-        return self.window.start
-
-    @property
-    def last_day(self) -> date:
-        return self.window.last_day
+    def window(self) -> Window:
+        return Window(self.first_day, self.last_day + timedelta(days=1))
 
     @property
     def seconds(self) -> float:
@@ -161,11 +168,10 @@ class Receipt:
     def of(cls, row: Mapping[Any, Any]) -> Self:
         """Return the receipt of a row of `platform.loads`."""
         # The row may have more columns: some are of interest to PostgreSQL alone, and later versions add others.
-        values = {field.name: row[field.name] for field in fields(cls) if field.name in row}
-        values["verdict"] = CountVerdict(values["verdict"])
-        sums = values["sums"]
-        values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
-        return cls(window=Window(row["window_start"], row["window_end"]), **values)
+        values = {name: row[name] for name in cls.__struct_encode_fields__ if name in row}
+        values |= {"load_id": row["id"], "first_day": row["window_start"]}
+        values["last_day"] = row["window_end"] - timedelta(days=1)
+        return msgspec.convert(values, cls, builtin_types=(bytes, date, datetime))
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,8 @@ SNAPSHOT_NAME = replace(PRODUCT_NAME, doc="Name of the product.", of=("inventory
 VELOCITY = MartColumn(
     "velocity",
     Kind.NUMBER,
-    "Units ordered per day over the 30 days before the snapshot, from the daily sales in all channels.",
+    "Units ordered per day over the 30 days before the snapshot, from the daily sales in all channels; null where not "
+    "each of them is loaded.",
     ("daily_product_sales.units_ordered", "daily_product_sales.date"),
+    nullable=True,
 )

@@ -29,8 +29,17 @@ _NEWEST_DAY = """greatest(
 
 _IS_LOADED = """EXISTS (
         SELECT FROM platform.slices
-        WHERE dataset = {dataset} AND account = %(account)s AND slices.month = {month} AND load_id IS NOT NULL
+        WHERE dataset = {dataset} AND account = %(account)s AND slices.month = {month}
+          AND (SELECT count(moment) = max(number) FILTER (WHERE moment IS NOT NULL)
+               FROM unnest(days_read) WITH ORDINALITY AS day (moment, number))
     )"""
+
+_UNITS_BEFORE = """CASE WHEN (
+        SELECT count(moment)
+        FROM platform.slices CROSS JOIN unnest(days_read) WITH ORDINALITY AS read (moment, number)
+        WHERE dataset = {dataset} AND account = %(account)s
+          AND month + CAST(number AS integer) - 1 BETWEEN newest.day - {days} AND newest.day - 1
+    ) = {days} THEN coalesce(demand.{units}, 0)::bigint END"""
 
 _OWN = """
 own AS MATERIALIZED (
@@ -166,13 +175,14 @@ stock AS MATERIALIZED (
     SELECT stored.sku, stored.local_day AS snapshot_day, stored.asin, stored.product_name,
            stored.afn_fulfillable_quantity AS fulfillable, stored.afn_reserved_quantity AS reserved,
            stored.afn_inbound_quantity AS inbound, coalesce(shelves.units, 0)::bigint AS on_shelves,
-           coalesce(demand.units_30, 0)::bigint AS units_30, coalesce(demand.units_90, 0)::bigint AS units_90,
-           coalesce(demand.units_30, 0) / 30 AS velocity, stored.velocity_30_days AS stated_velocity,
+           {units_30} AS units_30, {units_90} AS units_90, coalesce(demand.units_90, 0) AS known_units,
+           {units_30} / 30.0 AS velocity, stored.velocity_30_days AS stated_velocity,
            stored.restock_date AS stated_restock_date, stored.restock_quantity_suggested AS stated_restock_units
     FROM seller.inventory AS stored
+    JOIN newest ON newest.day = stored.local_day
     LEFT JOIN demand ON demand.sku = stored.sku
     LEFT JOIN shelves ON shelves.sku = stored.sku
-    WHERE stored.account = %(account)s AND stored.local_day = (SELECT day FROM newest) AND stored.sku IS NOT NULL
+    WHERE stored.account = %(account)s AND stored.sku IS NOT NULL
 )"""
 
 
@@ -182,7 +192,7 @@ def newest_day(dataset: Dataset) -> sql.Composed:
 
 
 def is_loaded(dataset: Dataset, month: LiteralString) -> sql.Composed:
-    """Return the expression for whether a month of the account was ever loaded, be it empty."""
+    """Return the expression for whether a month of the account was loaded from its first day on, be it empty."""
     return sql.SQL(_IS_LOADED).format(dataset=sql.Literal(dataset.name), month=sql.SQL(month))
 
 
@@ -218,10 +228,17 @@ PROFIT: dict[str, sql.Composable] = {
 }
 """Parts of the queries of marts of profits, by name."""
 
-STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
+_UNITS = {
+    units: sql.SQL(_UNITS_BEFORE).format(
+        dataset=sql.Literal(DAILY_PRODUCT_SALES.name), days=sql.Literal(days), units=sql.Identifier(units)
+    )
+    for units, days in (("units_30", 30), ("units_90", 90))
+}
+
+STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK), **_UNITS)
 """`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU.
 
-Rows without a SKU are left out.
+What sold is null where not each of those days was loaded. Rows without a SKU are left out.
 """
 
 STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES), Input(WAREHOUSE_STOCK))

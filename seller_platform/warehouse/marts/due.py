@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 from psycopg import sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
@@ -44,7 +45,8 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
 ),
 changed AS (
     SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, NULL AS problem,
-           hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, extract(epoch FROM pruned_at)), 0)
+           hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, extract(epoch FROM pruned_at),
+                                  cardinality(array_remove(days_read, NULL))), 0)
                AS change
     FROM platform.slices
     WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
@@ -55,7 +57,7 @@ changed AS (
     UNION ALL
     SELECT dataset, account, month,
            CAST(jsonb_build_array(kind, dataset, month, concat_ws(' ', message, next_step)) AS text), NULL
-    FROM platform.problems
+    FROM platform.causes
     WHERE blocks AND %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
       AND (%(of_months)s OR month IS NULL OR month >= date_trunc('month', %(now)s) - interval '3 months')
 ),
@@ -181,8 +183,7 @@ class Derived:
         return cls(mart.name, f"{mart.version} {json.dumps(chosen, sort_keys=True)}", mart.is_monthly, inputs)
 
 
-@dataclass(frozen=True)
-class PartitionState:
+class PartitionState(msgspec.Struct, frozen=True):
     """A partition of something derived, and why it needs no try.
 
     Attributes:

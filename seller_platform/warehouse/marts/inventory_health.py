@@ -15,12 +15,6 @@ _OF_RISK = ("inventory.afn_inbound_quantity", *_OF_COVER)
 # shown is rounded: 13.96 days are fewer than 14, and a velocity of 20 / 30 would have no last digit.
 _QUERY = """
 WITH {stock},
-sales_days AS (
-    SELECT count(DISTINCT local_day) AS days
-    FROM seller.daily_product_sales
-    WHERE account = %(account)s AND local_day >= (SELECT day - 30 FROM newest)
-      AND local_day < (SELECT day FROM newest)
-),
 snapshots AS (
     SELECT sku, count(*) AS days, count(*) FILTER (WHERE units <= 0) AS empty_days
     FROM (
@@ -33,18 +27,18 @@ snapshots AS (
     GROUP BY sku
 ),
 covered AS (
-    SELECT stock.*, sales_days.days AS sales_days, snapshots.days AS snapshot_days, snapshots.empty_days,
+    SELECT stock.*, snapshots.days AS snapshot_days, snapshots.empty_days,
            fulfillable * 30.0 / nullif(units_30, 0) AS cover,
            (fulfillable + inbound) * 30.0 / nullif(units_30, 0) AS cover_with_inbound
     FROM stock
-    CROSS JOIN sales_days
     LEFT JOIN snapshots ON snapshots.sku = stock.sku
 )
 SELECT sku, snapshot_day, asin, product_name, fulfillable, reserved, inbound, on_shelves, units_30, units_90,
-       sales_days, round(velocity, 2), stated_velocity, round(cover, 1), round(cover_with_inbound, 1),
+       round(velocity, 2), stated_velocity, round(cover, 1), round(cover_with_inbound, 1),
        CASE WHEN cover < 3650 THEN snapshot_day + floor(cover)::integer END,
        CASE WHEN fulfillable IS NULL THEN 'unknown'
-            WHEN fulfillable <= 0 AND units_90 > 0 THEN 'out of stock'
+            WHEN fulfillable <= 0 AND known_units > 0 THEN 'out of stock'
+            WHEN velocity IS NULL THEN 'unknown'
             WHEN velocity <= 0 THEN 'no demand'
             WHEN cover < %(critical_days)s::integer THEN 'critical'
             WHEN cover < %(low_days)s::integer THEN 'low'
@@ -96,7 +90,7 @@ SELECT health.sku, health.velocity, health.stated_velocity
 FROM marts.inventory_health AS health
 CROSS JOIN generate_series(-2, 1) AS shift
 LEFT JOIN computed ON computed.sku = health.sku AND computed.shift = shift.shift
-WHERE health.account = %(account)s AND health.sales_days >= 28
+WHERE health.account = %(account)s
 GROUP BY health.sku, health.velocity, health.stated_velocity
 HAVING min(abs(coalesce(computed.velocity, 0) - health.stated_velocity))
        > greatest(0.1, health.stated_velocity * %(velocity_percent)s::integer / 100)
@@ -147,14 +141,19 @@ INVENTORY_HEALTH = Mart(
             "Units marked available in the seller's own warehouses, by their newest snapshot.",
             ("warehouse_stock.quantity", "warehouse_stock.status"),
         ),
-        MartColumn("units_30_days", Kind.INTEGER, "Units ordered in the 30 days before the snapshot.", _OF_UNITS),
-        MartColumn("units_90_days", Kind.INTEGER, "Units ordered in the 90 days before the snapshot.", _OF_UNITS),
         MartColumn(
-            "sales_days",
+            "units_30_days",
             Kind.INTEGER,
-            "Days of those 30 on which the account sold anything; few of them mean that sales are not loaded, and "
-            "velocities too low.",
-            ("daily_product_sales.date",),
+            "Units ordered in the 30 days before the snapshot; null where not each of them is loaded.",
+            _OF_UNITS,
+            nullable=True,
+        ),
+        MartColumn(
+            "units_90_days",
+            Kind.INTEGER,
+            "Units ordered in the 90 days before the snapshot; null where not each of them is loaded.",
+            _OF_UNITS,
+            nullable=True,
         ),
         columns.VELOCITY,
         MartColumn(
@@ -191,7 +190,8 @@ INVENTORY_HEALTH = Mart(
             Kind.TEXT,
             "`out of stock` (no units, but sold within 90 days), `no demand` (nothing sold within 30 days), "
             "`critical` (cover below 14 days), `low` (below 30), `overstock` (above 180 with inbound units), "
-            "`healthy`, or `unknown` (the API states no units); the days are the parameters of the build.",
+            "`healthy`, or `unknown` (the API states no units, or sales are not loaded); the days are the "
+            "parameters of the build.",
             _OF_RISK,
         ),
         MartColumn(

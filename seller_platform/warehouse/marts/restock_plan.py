@@ -28,18 +28,21 @@ planned AS (
                     units_30 * %(target_cover_days)s::numeric + greatest(
                         0, units_30 * (%(lead_time_days)s::numeric + %(safety_days)s::numeric) - 30.0 * position
                     )
-                ) / 30)::bigint ELSE 0 END AS order_units
+                ) / 30)::bigint
+                WHEN velocity IS NOT NULL THEN 0 END AS order_units
     FROM positions
 )
 SELECT sku, snapshot_day, asin, product_name, round(velocity, 2), position::bigint, round(cover, 1), order_date,
-       order_units, least(order_units, on_shelves), order_units - least(order_units, on_shelves),
-       CASE WHEN order_date IS NULL THEN 'none'
+       order_units, order_units - greatest(0, order_units - on_shelves), order_units - least(order_units, on_shelves),
+       CASE WHEN velocity IS NULL THEN 'unknown'
+            WHEN order_date IS NULL THEN 'none'
             WHEN order_date <= snapshot_day THEN 'now'
             WHEN order_date <= snapshot_day + 7 THEN 'this week'
             WHEN order_date <= snapshot_day + 30 THEN 'this month'
             ELSE 'later' END,
        CASE WHEN cover < 3650 THEN snapshot_day + floor(cover)::integer END,
-       CASE WHEN velocity > 0 THEN ceil(greatest(0, %(lead_time_days)s::integer - cover))::bigint ELSE 0 END,
+       CASE WHEN velocity > 0 THEN ceil(greatest(0, %(lead_time_days)s::integer - cover))::bigint
+            WHEN velocity IS NOT NULL THEN 0 END,
        stated_restock_date, stated_restock_units, %(lead_time_days)s::bigint, %(safety_days)s::bigint,
        %(target_cover_days)s::bigint
 FROM planned
@@ -64,7 +67,7 @@ SELECT sku, velocity, position_units, order_date, order_units, from_own_warehous
 FROM marts.restock_plan
 WHERE account = %(account)s
   AND (least(order_units, from_own_warehouses, to_buy, days_without_stock) < 0 OR order_date < snapshot_day
-       OR order_units <> from_own_warehouses + to_buy OR (order_date IS NULL) <> (urgency = 'none')
+       OR order_units <> from_own_warehouses + to_buy OR (order_date IS NULL) <> (urgency IN ('none', 'unknown'))
        OR (order_date IS NULL AND order_units > 0))
 """
 
@@ -108,23 +111,27 @@ RESTOCK_PLAN = Mart(
             Kind.INTEGER,
             "Units that last for the target cover, and what is missing already for lead time and safety days.",
             _OF_PLAN,
+            nullable=True,
         ),
         MartColumn(
             "from_own_warehouses",
             Kind.INTEGER,
             "Those of them that are available in the seller's own warehouses.",
             (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
+            nullable=True,
         ),
         MartColumn(
             "to_buy",
             Kind.INTEGER,
             "The rest of them.",
             (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
+            nullable=True,
         ),
         MartColumn(
             "urgency",
             Kind.TEXT,
-            "`now`, `this week` (7 days), `this month` (30 days) or `later`, by `order_date`; `none` without one.",
+            "`now`, `this week` (7 days), `this month` (30 days) or `later`, by `order_date`; `none` without one, "
+            "`unknown` where sales are not loaded.",
             _OF_PLAN,
         ),
         MartColumn(
@@ -139,6 +146,7 @@ RESTOCK_PLAN = Mart(
             Kind.INTEGER,
             "Days without stock until the units arrive, if they are ordered on the day of the snapshot.",
             _OF_PLAN,
+            nullable=True,
         ),
         MartColumn(
             "stated_restock_date",

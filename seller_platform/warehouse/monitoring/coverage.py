@@ -1,4 +1,4 @@
-"""What should be stored of each dataset and account, and what is: days, rows, verdict and age."""
+"""What should be stored of each dataset and account, and what is: days, rows and age."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -9,7 +9,6 @@ from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.history.settledness import settledness
 from seller_platform.warehouse.postgres.database import Database
@@ -25,7 +24,6 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         missing_days: Days that no load has covered, from the start of history to the last day that was read; always 0
             where the dataset has no days.
         rows: Rows stored; of a snapshot those of the newest day.
-        verdict: The worst of the latest verdicts on its windows.
         read_at: When any of it was last read.
         settles_after_days: How long days may still change.
     """
@@ -36,17 +34,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     last_day: date | None
     missing_days: int | None
     rows: int | None
-    verdict: CountVerdict | None
     read_at: datetime | None
     age_hours: float | None
     settles_after_days: int | None
 
 
-_NO_FACTS = dict.fromkeys(("first_day", "last_day", "missing_days", "rows", "verdict", "read_at", "age_hours"))
+_NO_FACTS = dict.fromkeys(("first_day", "last_day", "missing_days", "rows", "read_at", "age_hours"))
 _STORED = text("""
     SELECT dataset, account, min(coalesce(month + first - 1, first_day)) AS first_day,
            max(coalesce(month + last - 1, newest_day)) AS last_day,
-           array_agg(DISTINCT CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END) AS verdicts,
            max(slices.read_at) AS read_at, sum(rows) AS rows, sum(days) AS days
     FROM platform.slices
     LEFT JOIN LATERAL (
@@ -95,7 +91,6 @@ def _facts(stored: Mapping[Any, Any], since: date, now: datetime) -> dict[str, A
         "last_day": last_day,
         "missing_days": missing,
         "rows": int(stored["rows"]),
-        "verdict": CountVerdict.worst({CountVerdict(verdict) for verdict in stored["verdicts"]}),
         "read_at": stored["read_at"],
         "age_hours": round((now - stored["read_at"]).total_seconds() / 3600, 1),
     }

@@ -57,8 +57,7 @@ class Problem:
     acknowledged_by: str | None
 
 
-@dataclass(frozen=True)
-class SliceProblem:
+class SliceProblem(msgspec.Struct, frozen=True):
     """What is wrong with a slice, or a partition of a mart: a row of `platform.problems`.
 
     Attributes:
@@ -112,12 +111,13 @@ _PROBLEMS = text(f"""
            min(month), max(month), min(since), max(run_id), CAST(sum(rows) AS bigint), sum(amount), currency,
            min(acknowledged_until), acknowledged_by {_CHOSEN}
     GROUP BY kind, severity, dataset, message, currency, acknowledged_by
-    ORDER BY acknowledged_by IS NOT NULL, {_SEVERITY}, abs(sum(amount)) DESC NULLS LAST, min(since), dataset, message
+    ORDER BY acknowledged_by IS NOT NULL, {_SEVERITY}, currency, abs(sum(amount)) DESC NULLS LAST, min(since), dataset,
+             message
 """)  # constants
 
 
 def problems(database: Database, *, accounts: Collection[str] | None = None) -> tuple[Problem, ...]:
-    """Return what is wrong, errors first, those with the most money before others.
+    """Return what is wrong, errors first, those with the most money before others of the currency.
 
     Args:
         accounts: The keys of accounts, and the names of connections; None for all.

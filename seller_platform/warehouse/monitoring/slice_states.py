@@ -25,12 +25,13 @@ class SliceState(StrEnum):
     INCOMPLETE = "incomplete"
     MISSING = "missing"
     MISMATCHED = "mismatched"
+    ALTERED = "altered"
     HELD = "held"
     FAILED = "failed"
 
 
 _SEVERITY = list(SliceState)
-_STATES = {**{each.value: each for each in SliceState}, "altered": SliceState.MISMATCHED}
+_OF_KIND = {each.value: each for each in SliceState}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def slice_states(
     for each in slice_problems(database, by_name, accounts=keys):
         dataset = by_name[each.dataset]
         number = position.get(each.month, -1) if dataset.is_dated else 0
-        state = _STATES.get(each.kind)
+        state = _OF_KIND.get(each.kind)
         if number >= 0 and state is not None:
             loaded = [SliceState.LOADED] * (len(months) if dataset.is_dated else 1)
             states = troubled.setdefault((each.dataset, each.account), loaded)

@@ -1,7 +1,9 @@
 """The view `platform.problems`: what is wrong now, one row for each thing.
 
-Each module that makes something also has the SELECT of what may be wrong with it, as a `ProblemSource`; the view is
-their union. It is created anew after each upgrade, because it follows from the contract.
+Each module that makes something also has the SELECT of what may be wrong with it, as a `ProblemSource`. Their union is
+the view `platform.causes`, by which marts know what they must not be built from. People read `platform.problems`, which
+says of each cause who knows it, and leaves out retired accounts. Both are created anew after each upgrade, because they
+follow from the contract.
 """
 
 from collections.abc import Sequence
@@ -86,7 +88,7 @@ _SOURCE = (
 )
 _VIEW = """
 SELECT problem.*, known.until AS acknowledged_until, known.by AS acknowledged_by
-FROM ({sources}) AS problem
+FROM platform.causes AS problem
 LEFT JOIN platform.acknowledgements AS known
        ON known.kind = problem.kind AND known.dataset = problem.dataset AND known.account = problem.account
       AND known.month IS NOT DISTINCT FROM problem.month AND known.message = problem.message
@@ -101,12 +103,14 @@ WHERE problem.kind = 'retired'
 
 
 def create_problems(connection: Connection, sources: Sequence[ProblemSource]) -> None:
-    """Create the view anew."""
+    """Create both views anew."""
     absent = ", ".join(f"{value} AS {name}" for name, value in _ABSENT.items())
     columns = ", ".join(_COLUMNS).replace(
         "exit_code", f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
     )
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
-    query = sql.SQL(_VIEW.format(sources=" UNION ALL ".join(selects)))
+    driver = driver_of(connection)
+    comment = "What is wrong now with all accounts, retired ones too; platform.problems is what people need of it."
+    create_view(driver, "platform.causes", sql.SQL(" UNION ALL ".join(selects)), comment, _COLUMNS)
     comment = "What is wrong now, one row for each thing."
-    create_view(driver_of(connection), "platform.problems", query, comment, _COLUMNS | _ACKNOWLEDGED)
+    create_view(driver, "platform.problems", sql.SQL(_VIEW), comment, _COLUMNS | _ACKNOWLEDGED)

@@ -31,9 +31,17 @@ CREATE OR REPLACE FUNCTION platform.is_confirmed(mismatch bigint) RETURNS boolea
     SELECT count(DISTINCT CAST(other.started_at AT TIME ZONE 'UTC' AS date)) >= 3
     FROM platform.loads AS load
     JOIN platform.loads AS other ON other.dataset = load.dataset AND other.account = load.account
-         AND other.window_start < load.window_end AND other.window_end > load.window_start
-    WHERE load.id = mismatch AND other.verdict = 'mismatch'
+         AND (other.window_start < load.window_end AND other.window_end > load.window_start
+              OR platform.month_of_slice(load.dataset, load.window_start) IS NULL)
+    WHERE load.id = mismatch AND other.verdict = 'mismatch' AND other.id <= load.id
       AND other.announced - other.rows IS NOT DISTINCT FROM load.announced - load.rows
+      AND NOT (
+          SELECT count(*) > 0 AND (platform.month_of_slice(load.dataset, load.window_start) IS NULL
+                                   OR daterange(other.window_start, other.window_end)
+                                      <@ range_agg(daterange(later.window_start, later.window_end)))
+          FROM platform.loads AS later
+          WHERE later.dataset = load.dataset AND later.account = load.account
+            AND later.id > other.id AND later.id < load.id AND later.verdict NOT IN ('held', 'mismatch'))
 $$;
 CREATE OR REPLACE FUNCTION platform.noted_kinds(notes jsonb, restatement jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE
 AS $$
@@ -202,7 +210,7 @@ $$;
 CREATE OR REPLACE TRIGGER stamp_slice BEFORE INSERT OR UPDATE ON platform.slices FOR EACH ROW
 EXECUTE FUNCTION platform.stamp_slice();
 COMMENT ON FUNCTION platform.open_loads IS 'The ones of these loads of whose days later loads do not have all.';
-COMMENT ON FUNCTION platform.is_confirmed IS 'Whether loads on three days lack as many rows of their total.';
+COMMENT ON FUNCTION platform.is_confirmed IS 'Whether loads on three days in a row lack as many rows of their total.';
 COMMENT ON FUNCTION platform.month_of_slice IS 'The month of the slice with a day; null where a list has no days.';
 COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.';
 COMMENT ON FUNCTION platform.noted_kinds IS 'The kinds of problems that a load noted.';

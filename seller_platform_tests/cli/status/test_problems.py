@@ -408,7 +408,7 @@ def test_an_altered_slice_is_no_loaded_one_of_the_map(site: Site) -> None:
 
     shown = json.loads(run_here(["status", "--json"], site.variables).stdout)["months"]
 
-    assert {shown[KEY][f"{MONTH.start:%Y-%m}"]} == {"mismatched"}
+    assert {shown[KEY][f"{MONTH.start:%Y-%m}"]} == {"altered"}
 
 
 @pytest.mark.parametrize(("days", "kinds"), [(0, ["failed"]), (2, [])])

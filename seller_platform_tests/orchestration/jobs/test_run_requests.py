@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract import DATASETS, LISTS, Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.acceptance import accept_job
@@ -126,7 +126,7 @@ def desk(location: Location) -> Desk:
         assets = [asset_for(dataset, since) for dataset in LISTS]
         return dg.Definitions(assets, resources=resources).resolve_implicit_global_asset_job_def()
 
-    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job(), acknowledge_job()]
+    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job(), acknowledge_job(DATASETS)]
     return Desk(location.platform, dg.Definitions(jobs=jobs, resources=resources, executor=dg.in_process_executor))
 
 

@@ -51,9 +51,13 @@ def _alter(database: Database, dataset: Dataset, month: Window | None) -> None:
     ],
     ids=["failed before it was loaded", "failed", "postponed before it was loaded", "postponed", "altered"],
 )
+@pytest.mark.parametrize("is_retired", [False, True])
 def test_each_input_stops_each_mart_that_reads_it(
-    database: Database, spoil: Callable[[Database, Dataset, Window | None], None], kind: str | None
+    shop: Shop, spoil: Callable[[Database, Dataset, Window | None], None], kind: str | None, is_retired: bool
 ) -> None:
+    database = shop.database
+    if is_retired:
+        database.execute(text("UPDATE platform.accounts SET retired_at = now() - interval '1 year'"))
     for dataset in {dataset for mart in MARTS for dataset in mart.datasets}:
         spoil(database, dataset, THIS_MONTH if dataset.is_dated else None)
         with database.begin() as connection:

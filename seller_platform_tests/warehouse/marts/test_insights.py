@@ -2,8 +2,10 @@
 
 from datetime import date
 
-from seller_platform.contract import Account
+from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.marts.insights import build_insights
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -12,6 +14,7 @@ TODAY = date(2026, 4, 1)
 
 def test_insights_name_what_runs_out_earns_less_or_lacks_a_cost(shop: Shop) -> None:
     connect_accounts(shop.database, [(ACCOUNT, Account(1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1"))])
+    mark_loaded(shop.database, DAILY_PRODUCT_SALES, ACCOUNT, Window(date(2026, 1, 1), TODAY))
     for sku, february, march in (("CUP", "100.00", "80.00"), ("JAR", "100.00", "99.00"), ("MUG", "100.00", "60.00")):
         shop.sell("2026-02-10", sku, 10, february)
         shop.sell("2026-03-10", sku, 10, march)

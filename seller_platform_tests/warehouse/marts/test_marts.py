@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
@@ -138,14 +139,19 @@ def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Sh
     assert _failed(build) == []
 
 
-def test_a_month_before_that_was_never_loaded_is_null_not_zero(shop: Shop) -> None:
+@pytest.mark.parametrize(("first", "expected"), [(None, None), (2, None), (1, 3)])
+def test_a_month_before_that_was_not_loaded_is_null_not_zero(
+    shop: Shop, first: int | None, expected: int | None
+) -> None:
+    if first:
+        february = Window.month_of(date(2026, 2, 1)).since(date(2026, 2, first))
+        store_receipt(shop.database, DAILY_PRODUCT_SALES, ACCOUNT, february)
+    shop.sell("2026-02-27", "A", 3, "100.00")
     shop.sell("2026-03-01", "A", 1, "80.00")
 
     shop.build(PRODUCTS)
 
-    assert shop.rows("SELECT units_before, sales_before, sales_change FROM marts.product_performance_monthly") == [
-        (None, None, None)
-    ]
+    assert shop.rows("SELECT units_before FROM marts.product_performance_monthly") == [(expected,)]
 
 
 def test_the_name_of_a_product_is_the_latest(shop: Shop) -> None:
@@ -186,7 +192,38 @@ def test_sales_without_a_valid_cost_have_a_reason(shop: Shop) -> None:
     assert _failed(shop.build(COVERAGE, least_percent=0)) == []
 
 
+@pytest.mark.parametrize(
+    ("first", "units", "risks", "urgency"),
+    [
+        (1, (60, 60), ["critical", "out of stock"], "now"),
+        (3, (60, None), ["critical", "out of stock"], "now"),
+        (4, (None, None), ["unknown", "out of stock"], "unknown"),
+    ],
+)
+def test_what_sold_is_null_where_not_each_day_was_loaded(
+    shop: Shop, first: int, units: tuple[int | None, int | None], risks: list[str], urgency: str
+) -> None:
+    _mark_loaded(shop, "daily_product_sales", first=first, end=5)
+    for sku, sellable in (("A", 10), ("OUT", 0)):
+        shop.sell("2026-03-20", sku, 60, "1.00")
+        shop.stock(sku, sellable)
+    shop.stock("NEW", 4)
+
+    builds = [shop.build(HEALTH), shop.build(PLAN)]
+
+    assert shop.rows("SELECT units_30_days, units_90_days FROM marts.inventory_health WHERE sku = 'A'") == [units]
+    assert [risk for (risk,) in shop.rows("SELECT stock_out_risk FROM marts.inventory_health ORDER BY sku")] == [
+        risks[0],
+        "unknown" if units[0] is None else "no demand",
+        risks[1],
+    ]
+    ((planned, *orders),) = shop.rows("SELECT urgency, order_units, to_buy FROM marts.restock_plan WHERE sku = 'A'")
+    assert (planned, orders == [None, None]) == (urgency, units[0] is None)
+    assert [_failed(build) for build in builds] == [[], []]
+
+
 def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> None:
+    _mark_loaded(shop, "daily_product_sales", end=4)
     for sku, units in (("OUT", 3), ("CRITICAL", 30), ("LOW", 30), ("HEALTHY", 30), ("MUCH", 30)):
         shop.sell("2026-03-20", sku, units, "1.00")
     shop.sell("2026-03-01", "EARLIER", 30, "1.00")
@@ -212,9 +249,9 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
         ("OUT", "out of stock", *_d("0.10", "0.0"), date(2026, 4, 1)),
         ("UNKNOWN", "unknown", Decimal(0), None, None),
     ]
-    assert shop.rows(
-        "SELECT out_of_stock_days, snapshot_days, sales_days FROM marts.inventory_health WHERE sku = 'OUT'"
-    ) == [(2, 2, 1)]
+    assert shop.rows("SELECT out_of_stock_days, snapshot_days FROM marts.inventory_health WHERE sku = 'OUT'") == [
+        (2, 2)
+    ]
     assert _failed(build) == []
 
 
@@ -233,6 +270,7 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
 def test_days_of_cover_are_rounded_only_where_they_are_shown(
     shop: Shop, sold: int, sellable: int, days: str, risk: str
 ) -> None:
+    _mark_loaded(shop, "daily_product_sales", end=4)
     shop.sell("2026-03-20", "A", sold, "1.00")
     shop.stock("A", sellable)
 
@@ -253,6 +291,7 @@ def test_days_of_cover_are_rounded_only_where_they_are_shown(
     [("2026-02-27", False), ("2026-02-28", True), ("2026-03-01", True), ("2026-04-01", True), ("2026-04-02", False)],
 )
 def test_a_stated_velocity_may_cover_30_days_one_later_or_two_earlier(shop: Shop, burst: str, agrees: bool) -> None:
+    _mark_loaded(shop, "daily_product_sales", end=4)
     for day in range(2, 31):
         shop.sell(f"2026-03-{day:02}", "EVERY DAY", 1, "1.00")
     shop.sell(burst, "BURST", 30, "1.00")
@@ -269,6 +308,7 @@ def test_a_stated_velocity_may_cover_30_days_one_later_or_two_earlier(shop: Shop
 
 
 def test_an_order_is_due_when_stock_covers_only_lead_time_and_safety(shop: Shop) -> None:
+    _mark_loaded(shop, "daily_product_sales", end=4)
     for sku in ("LATE", "SOON", "LATER"):
         shop.sell("2026-03-20", sku, 60, "1.00")  # two a day
     shop.stock("LATE", 10, inbound=10)

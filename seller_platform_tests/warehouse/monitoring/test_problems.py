@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.errors import CheckFailedError, UpstreamUnavailableError
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.warehouse.connections.accounts import account_of
@@ -86,6 +86,26 @@ def test_a_mismatch_is_read_again_each_day_until_three_days_confirm_it(database:
 
     assert planned == [[], [], [FIRST], [], [FIRST], [], []]
     assert severities == [[("error", 1)], [("error", 1)], [("warning", 1)]]
+
+
+@pytest.mark.parametrize("dataset", [ORDERS, INVENTORY])
+def test_only_mismatches_in_a_row_confirm_a_total(database: Database, dataset: Dataset) -> None:
+    def read(day: int, verdict: str) -> str:
+        moment = NOW + timedelta(days=day)
+        window = FIRST if dataset.is_dated else Window.day(moment.date())
+        store_receipt(database, dataset, KEY, window, at=moment, verdict=verdict, announced=9, rows=8)
+        found = [each.severity for each in slice_problems(database, [dataset.name]) if each.kind == "mismatched"]
+        return found[0] if found else "none"
+
+    verdicts = ["mismatch", "mismatch", "match", "mismatch", "mismatch", "mismatch"]
+    assert [read(day, verdict) for day, verdict in enumerate(verdicts)] == [
+        "error",
+        "error",
+        "none",
+        "error",
+        "error",
+        "warning",
+    ]
 
 
 def test_an_older_load_of_a_list_without_days_does_not_replace_a_newer_one(database: Database) -> None:
