@@ -26,6 +26,7 @@ from seller_platform_tests.support.processes import (
     free_port,
     run,
 )
+from seller_platform_tests.support.raw_server import status
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -86,7 +87,8 @@ def test_loads_log_account_and_dataset_and_errors_their_next_step(database_url: 
         variables = foreign_environment(upstream, database_url, tmp_path / "home")
         variables |= {"SELLER_PLATFORM_LOG_FORMAT": "json"}
         connected = connect(variables)
-        upstream.too_many = 1
+        busy = ("/api/sales/orders", 1)
+        upstream.server.plan = lambda asked: status(429) if (asked.path, asked.number) == busy else None
         synced = run(["sync", "--dataset", "orders", *MONTH], variables)
         upstream.missing = ("/sales/orders",)
         failed = run(["sync", "--dataset", "orders", *MONTH, "--json"], variables)

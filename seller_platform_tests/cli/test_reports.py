@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_keeper
-from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
-from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 from seller_platform_tests.support.command_line import run_here
@@ -51,16 +47,12 @@ class Desk:
 def desk(database: Database, tmp_path: Path) -> Iterator[Desk]:
     with report_upstream() as upstream:
         upstream.clock, upstream.download = lambda: datetime.now(UTC), _body
-        application = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
-        save_connection(database, application.as_connection("default"))
-        save_accounts(database, "default", ACCOUNTS)
-        keeper = open_keeper(application, "default", database, secret_box(tmp_path, None), tmp_path)
-        keeper.adopt(TokenPair("access", "refresh", datetime.now(UTC), 3600))
+        application = upstream.connect(database, tmp_path)
         variables = environment(
             tmp_path,
             SELLER_PLATFORM_DATABASE_URL=database.url,
-            SELLER_API_CLIENT_ID="id",
-            SELLER_API_CLIENT_SECRET="secret",
+            SELLER_API_CLIENT_ID=application.client_id,
+            SELLER_API_CLIENT_SECRET=application.client_secret,
         )
         yield Desk(upstream, database, variables)
 

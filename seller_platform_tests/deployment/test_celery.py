@@ -40,13 +40,11 @@ class Requests:
     """What an upstream of many accounts was asked for.
 
     Attributes:
-        sent: How many requests came.
         released: Lists of the other half of the accounts are answered only after it is set.
         under_way: The requests that are being answered.
         twice: Requests that came while the same one was being answered.
     """
 
-    sent: int = 0
     released: threading.Event = field(default_factory=threading.Event)
     under_way: Counter[tuple[str, ...]] = field(default_factory=Counter)
     twice: list[tuple[str, ...]] = field(default_factory=list)
@@ -78,24 +76,15 @@ class Requests:
 @contextmanager
 def open_upstream() -> Iterator[tuple[IndependentUpstream, Requests]]:
     """Serve an upstream of many accounts, whose tokens are replaced after each 50 requests or after a second."""
-    requests, (served, *_), (first, *_) = Requests(), independent_upstream.KEYS, independent_upstream.ACCOUNTS
+    requests = Requests()
     with open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        upstream.accounts = [
-            {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
-            for number, seller in enumerate(SELLERS)
-        ]
-        page, honours = upstream.page, upstream.honours
+        upstream.accounts, page = independent_upstream.shops(SELLERS), upstream.page
 
         def asked_page(path: str, query: dict[str, str]) -> Any:
             with requests.asked(path, query):
-                return page(path, {**query, "seller_id": served})
+                return page(path, query)
 
-        def counted(access_token: str) -> bool:
-            with requests.lock:
-                requests.sent += 1
-            return honours(access_token)
-
-        upstream.page, upstream.honours = asked_page, counted  # type: ignore[method-assign]
+        upstream.page = asked_page  # type: ignore[method-assign]
         yield upstream, requests
 
 
@@ -120,7 +109,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
             )
             interface.materialize("accounts")
             interface.await_quiet()
-            counted, sent, refreshes = number_of(database_url, *COUNTED), requests.sent, upstream.refreshes
+            counted, sent, refreshes = number_of(database_url, *COUNTED), _sent(upstream), upstream.refreshes
 
             backfill = interface.backfill(
                 ["transactions"], [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
@@ -149,10 +138,14 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
         assert requests.twice == []
         assert upstream.refreshes > refreshes
         assert upstream.replayed == 0
-        assert 0 <= number_of(database_url, *COUNTED) - counted - (requests.sent - sent) < 36, (
+        assert 0 <= number_of(database_url, *COUNTED) - counted - (_sent(upstream) - sent) < 36, (
             "those of the killed worker"
         )
     assert number_of(database_url, "seller.transactions", "count(*)") == ROWS
+
+
+def _sent(upstream: IndependentUpstream) -> int:
+    return sum(count for (method, _), count in upstream.server.seen.items() if method == "GET")
 
 
 def number_of(database_url: str, relation: str, expression: str) -> int:

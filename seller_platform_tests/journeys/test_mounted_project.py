@@ -12,8 +12,8 @@ import pytest
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, open_platform
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.platform import MONTHS, open_platform
+from seller_platform_tests.support.processes import foreign_environment
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
@@ -77,17 +77,8 @@ def test_a_foreign_project_mounts_our_assets_and_builds_on_them(
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     with open_platform(database, database_url, tmp_path) as platform:
-        variables = environment(
-            tmp_path,
-            DAGSTER_HOME=str(home),
-            SELLER_PLATFORM_DATABASE_URL=database_url,
-            SELLER_PLATFORM_HISTORY_START=HISTORY_START.isoformat(),
-            SELLER_API_BASE_URL=f"{platform.upstream.url}/api",
-            SELLER_API_CLIENT_ID=independent_upstream.CLIENT_ID,
-            SELLER_API_CLIENT_SECRET=independent_upstream.CLIENT_SECRET,
-            SELLER_API_REDIRECT_URI=platform.upstream.redirect_uri,
-            PYTHONPATH=f"{project / 'src'}{os.pathsep}{TOP}",
-        )
+        variables = foreign_environment(platform.upstream, database_url, tmp_path)
+        variables |= {"DAGSTER_HOME": str(home), "PYTHONPATH": f"{project / 'src'}{os.pathsep}{TOP}"}
 
         def run(*arguments: str) -> str:
             command = [str(Path(sys.executable).with_name("dg")), *arguments]

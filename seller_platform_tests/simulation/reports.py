@@ -7,9 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 from seller_platform.contract import Account
+from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.installation import CONNECTION, Site
 from seller_platform_tests.support.raw_server import Answer as Sent
 from seller_platform_tests.support.raw_server import Request, serving
 
@@ -105,6 +110,14 @@ class ReportUpstream:
         report.downloads += 1
         write = self.download or (lambda form: _body(report.rows, form))
         return 200, {}, write(query["format"])
+
+    def connect(self, database: Database, home: Path) -> Upstream:
+        """Store a connection to it with its accounts, and return the application that calls it."""
+        application = Upstream(self.url, self.url, "id", "secret", "http://127.0.0.1:1/cb")
+        tokens = {"access_token": "access", "refresh_token": "refresh", "expires_in": 1_296_000}
+        Site(database.url, home, application).connect(tokens)
+        save_accounts(database, CONNECTION, ACCOUNTS)
+        return application
 
     def forget(self, number: str) -> None:
         """Delete a report."""

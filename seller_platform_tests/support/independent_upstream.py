@@ -8,24 +8,22 @@ timestamps without a zone, and no `last_page`.
 """
 
 import secrets
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
-from seller_platform.contract import LISTS, Column, Kind
+from seller_platform.contract import LISTS, Column, Dataset, Kind
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.support.raw_server import Answer, RawServer, Request, serving
 
+Rows = list[dict[str, Any]]
+
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
-TOKEN_SECONDS, TOKEN_REQUESTS = 2, 50
-ACCOUNTS: list[dict[str, Any]] = [
+ACCOUNTS: Rows = [
     {
         "id": "41",
         "account_title": 'Ünïcode & "Sons" [EU]',
@@ -49,7 +47,15 @@ KEYS = {"A1FOREIGN": "at-41", "A.2|FOREIGN": "au-42"}
 MONTHS = (date(2026, 1, 1), date(2026, 2, 1), date(2026, 3, 1))
 
 
-def order_rows(seller: str, channel: str, month: date) -> list[dict[str, Any]]:
+def shops(sellers: Sequence[str]) -> Rows:
+    """Return accounts of these sellers with ids from 100."""
+    return [
+        {**ACCOUNTS[0], "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
+        for number, seller in enumerate(sellers)
+    ]
+
+
+def order_rows(seller: str, channel: str, month: date) -> Rows:
     """Return the orders of a month, in the fields this upstream sends."""
     count = {"platform": 700, "non-platform": 3}[channel] if month == MONTHS[1] else 5
     start = datetime.combine(month, datetime.min.time())
@@ -70,7 +76,7 @@ def order_rows(seller: str, channel: str, month: date) -> list[dict[str, Any]]:
     ]
 
 
-def transaction_rows(month: date) -> list[dict[str, Any]]:
+def transaction_rows(month: date) -> Rows:
     """Return the transactions of a month; two of them are equal."""
     row = {
         "posted_date": f"{month}T23:59:59.123456",
@@ -84,7 +90,7 @@ def transaction_rows(month: date) -> list[dict[str, Any]]:
     return [row, row, {**row, "transaction_type": "Fee", "sku": None, "amount": -0.1}]
 
 
-def daily_rows(month: date) -> list[dict[str, Any]]:
+def daily_rows(month: date) -> Rows:
     """Return daily product sales, with the other names of taxes and rebates."""
     return [
         {
@@ -101,33 +107,11 @@ def daily_rows(month: date) -> list[dict[str, Any]]:
     ]
 
 
-def change_rows(
-    patch: pytest.MonkeyPatch,
-    function: str,
-    change: Callable[[date, list[dict[str, Any]]], list[dict[str, Any]]],
-) -> None:
-    """Let the upstream send other rows of a month than `transaction_rows` or `daily_rows`."""
-    honest = globals()[function]
-    patch.setattr(sys.modules[__name__], function, lambda month: change(month, honest(month)))
-
-
-def announce_one_more(patch: pytest.MonkeyPatch) -> None:
-    """Let every list announce one row more than it has."""
-    honest = _page
-
-    def page(*arguments: Any, **options: Any) -> dict[str, Any]:
-        answer = honest(*arguments, **options)
-        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
-
-    patch.setattr(sys.modules[__name__], "_page", page)
-
-
-def declared_rows(path: str, start: str, end: str) -> list[dict[str, Any]]:
+def declared_rows(dataset: Dataset, start: str, end: str) -> Rows:
     """Return rows built from the declaration of a list, one for each month.
 
     Rows of a dated list are limited to the window; an undated list has all of them.
     """
-    (dataset,) = (dataset for dataset in LISTS if dataset.path == path)
     days = [month for month in MONTHS if not dataset.is_dated or start <= str(month) <= end]
     return [
         {column.name: _declared_value(column, number, day) for column in dataset.columns}
@@ -149,7 +133,7 @@ def _declared_value(column: Column, number: int, day: date) -> object:
     return values[column.kind]
 
 
-UNDATED: dict[str, list[dict[str, Any]]] = {
+UNDATED: dict[str, Rows] = {
     "/inventory/list": [
         {"sku": f"SKU {number}", "velocity_30_days": "1.5", "restock_date": None, "days_of_stock": 10}
         for number in range(45)
@@ -157,7 +141,7 @@ UNDATED: dict[str, list[dict[str, Any]]] = {
     "/warehouse/list": [],
     "/warehouse/inbound-shipments": [{"shipment_id": "S1", "status": "WORKING", "created_date": "2026-01-01"}],
 }
-COST_PERIODS: dict[str, list[dict[str, Any]]] = {
+COST_PERIODS: dict[str, Rows] = {
     "SKU 1": [
         {
             "from_date": "2026-01-01",
@@ -166,7 +150,7 @@ COST_PERIODS: dict[str, list[dict[str, Any]]] = {
         }
     ]
 }
-NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
+NOTIFICATIONS: dict[str, Rows] = {
     "inventory_alerts": [{"id": number, "type": "inventory_alerts", "read": "0"} for number in range(1, 61)],
     "price_alerts": [],
     "restock_alerts": [{"id": 99, "type": "restock_alerts", "read": 1, "created_at": "2026-02-01 10:00:00"}],
@@ -179,6 +163,8 @@ class IndependentUpstream:
 
     Attributes:
         server: It sends the answers, whole or by its plan.
+        changes: What becomes of the rows of a list, and its seller, by the path of the list.
+        surplus: How many rows more than they have all lists announce.
         hangs_until: Lists are answered only after it is set; None for at once.
         waiting: How many requests came while lists were not answered.
         access: The requests that each access token still allows; a number of seconds would depend on the machine.
@@ -194,10 +180,11 @@ class IndependentUpstream:
     replayed: int = 0
     refreshes: int = 0
     missing: tuple[str, ...] = ()
-    token_seconds: int = TOKEN_SECONDS
-    token_requests: int = TOKEN_REQUESTS
-    accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
-    too_many: int = 0
+    token_seconds: int = 2
+    token_requests: int = 50
+    accounts: Rows = field(default_factory=lambda: list(ACCOUNTS))
+    changes: dict[str, Callable[[Rows, str], Rows]] = field(default_factory=dict)
+    surplus: int = 0
     hangs_until: threading.Event | None = None
     waiting: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -276,55 +263,54 @@ class IndependentUpstream:
             return Answer.of({"user": {"id": "7", "name": "Ana"}})
         if path == "/user/accounts":
             return Answer.of({"accounts": self.accounts})
-        if self.too_many > 0:
-            self.too_many -= 1
-            return Answer.of({"message": "Too Many Attempts."}, 429)
         if self.hangs_until is not None:
             self.waiting += 1
             self.hangs_until.wait()
         document = self.page(path, query)
         return Answer.of({"message": "not found"}, 404) if document is None else Answer.of(document)
 
-    def page(self, path: str, query: dict[str, str]) -> dict[str, Any] | list[Any] | None:
-        seller = query.get("seller_id", "")
-        if seller not in KEYS or path in self.missing:
+    def page(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+        seller, number = query.get("seller_id"), int(query.get("page", "1"))
+        if seller is None or path in self.missing:
             return None
+        if path == "/cogs/cost-periods":
+            return {"data": COST_PERIODS.get(query["sku"], [])}
         if path == "/notifications/list":
-            rows = NOTIFICATIONS[query["notification_type"]]
-            page = int(query.get("page", "1"))
-            return {"data": rows[(page - 1) * 25 : page * 25]}
-        if path in UNDATED:
-            return _page(UNDATED[path], query, keyed_by="sku")
-        if path not in {dataset.path for dataset in LISTS}:
-            return {"data": COST_PERIODS.get(query["sku"], [])} if path == "/cogs/cost-periods" else None
-        start, end = query.get("start_date", str(MONTHS[0])), query.get("end_date", str(MONTHS[-1]))
-        months = [month for month in MONTHS if start <= str(month) <= end]
-        if path == "/sales/orders":
-            channels = [query["sales_channel"]] if "sales_channel" in query else ["platform", "non-platform"]
-            rows = [row for month in MONTHS for channel in channels for row in order_rows(seller, channel, month)]
-            rows = [row for row in rows if start <= row["purchase_date"][:10] <= end]
-            return _page(rows, query)
-        lists: dict[str, list[dict[str, Any]]] = {
-            "/sales/transactions": [row for month in months for row in transaction_rows(month)],
-            # It knows no sales channels and ignores the filter.
-            "/sales/per-day-per-product": [
-                row for month in MONTHS for row in daily_rows(month) if start <= row["date"] <= end
-            ],
-            "/sales/statistics-dashboard": [
-                {"sku": "SKU 1", "date": f"{month:%B %Y}", "profit": "1,000.5", "roi": None}
-                if query.get("view_by") == "product"
-                else {"date": f"{month}", "units_ordered": 3}
-                for month in months
-            ],
-        }
-        return _page(lists[path] if path in lists else declared_rows(path, start, end), query)
+            return {"data": NOTIFICATIONS[query["notification_type"]][(number - 1) * 25 : number * 25]}
+        rows, change = _rows(path, seller, query), self.changes.get(path)
+        if rows is None:
+            return None
+        if change is not None:
+            rows = change(rows, seller)
+        size = min(int(query["per_page"]), 500)
+        selected = rows[(number - 1) * size : number * size]
+        data = {f"{position}": row for position, row in enumerate(selected)} if path in UNDATED else selected
+        total = f"{len(rows) + self.surplus:,}"
+        return {"current_page": str(number), "data": data, "total": total, "per_page": str(size)}
 
 
-def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | None = None) -> dict[str, Any]:
-    size, page = min(int(query["per_page"]), 500), int(query.get("page", "1"))
-    selected = rows[(page - 1) * size : page * size]
-    data = {f"{number}": row for number, row in enumerate(selected)} if keyed_by else selected
-    return {"current_page": str(page), "data": data, "total": f"{len(rows):,}", "per_page": str(size)}
+def _rows(path: str, seller: str, query: dict[str, str]) -> Rows | None:
+    """Return the rows of a list in the days that are asked for; None where there is no such list."""
+    if path in UNDATED:
+        return UNDATED[path]
+    start, end = query.get("start_date", str(MONTHS[0])), query.get("end_date", str(MONTHS[-1]))
+    months = [month for month in MONTHS if start <= str(month) <= end]
+    if path == "/sales/orders":
+        channels = [query["sales_channel"]] if "sales_channel" in query else ["platform", "non-platform"]
+        rows = [row for month in MONTHS for channel in channels for row in order_rows(seller, channel, month)]
+        return [row for row in rows if start <= row["purchase_date"][:10] <= end]
+    if path == "/sales/transactions":
+        return [row for month in months for row in transaction_rows(month)]
+    if path == "/sales/per-day-per-product":  # it knows no sales channels and ignores the filter
+        return [row for month in MONTHS for row in daily_rows(month) if start <= row["date"] <= end]
+    if path == "/sales/statistics-dashboard":
+        return [
+            {"sku": "SKU 1", "date": f"{month:%B %Y}", "profit": "1,000.5", "roi": None}
+            if query.get("view_by") == "product"
+            else {"date": f"{month}", "units_ordered": 3}
+            for month in months
+        ]
+    return next((declared_rows(dataset, start, end) for dataset in LISTS if dataset.path == path), None)
 
 
 @contextmanager

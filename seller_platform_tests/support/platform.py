@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
+from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.checks import docs_of
 from seller_platform.orchestration.assets.datasets import asset_for
@@ -99,6 +100,19 @@ def newest_checks(
     return {key.name: record.evaluation for key, record in newest.items() if record.evaluation is not None}
 
 
+def resources_of(database_url: str, application: Upstream) -> dict[str, Any]:
+    """Return the resources of assets over a warehouse whose connection is to this upstream."""
+    warehouse = WarehouseResource(database_url=database_url)
+    seller_api = SellerApiResource(
+        warehouse=warehouse,
+        base_url=application.base_url,
+        client_id=application.client_id,
+        client_secret=application.client_secret,
+        redirect_uri=application.redirect_uri,
+    )
+    return {"warehouse": warehouse, "seller_api": seller_api}
+
+
 @contextmanager
 def open_platform(
     database: Database, database_url: str, home: Path, instance: dg.DagsterInstance | None = None
@@ -112,19 +126,8 @@ def open_platform(
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
         nullcontext(instance) if instance else dg.DagsterInstance.ephemeral() as opened,
     ):
-        warehouse = WarehouseResource(database_url=database_url)
-        application = upstream.application
-        resources = {
-            "warehouse": warehouse,
-            "seller_api": SellerApiResource(
-                warehouse=warehouse,
-                base_url=application.base_url,
-                client_id=application.client_id,
-                client_secret=application.client_secret,
-                redirect_uri=application.redirect_uri,
-            ),
-        }
-        Site(database.url, home, application).connect(upstream.issue())
+        resources = resources_of(database_url, upstream.application)
+        Site(database.url, home, upstream.application).connect(upstream.issue())
         assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
         built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset()})
         yield built

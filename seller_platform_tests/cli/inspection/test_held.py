@@ -14,7 +14,7 @@ from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
-from seller_platform_tests.support.processes import document, environment
+from seller_platform_tests.support.processes import document, foreign_environment
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.slices_of_receipts import fill_slices
 
@@ -43,13 +43,7 @@ def platform(
 
 @pytest.fixture
 def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
-    return environment(
-        tmp_path,
-        SELLER_PLATFORM_DATABASE_URL=platform.database.url,
-        SELLER_API_BASE_URL=f"{platform.upstream.url}/api",
-        SELLER_API_CLIENT_ID=independent_upstream.CLIENT_ID,
-        SELLER_API_CLIENT_SECRET=independent_upstream.CLIENT_SECRET,
-    )
+    return foreign_environment(platform.upstream, platform.database.url, tmp_path)
 
 
 def _store_extra(database: Database, rows: int, day: int, total: int | None = None) -> None:

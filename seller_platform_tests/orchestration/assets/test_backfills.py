@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -28,6 +27,7 @@ from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, 
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import open_platform
+from seller_platform_tests.support.raw_server import Fault, Request, status
 from seller_platform_tests.support.ticks import store_backfill, tick
 
 _RUNS_HERE = """
@@ -142,21 +142,17 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         WorkspaceProcessContext(instance, target) as workspace,
         open_platform(database, database_url, tmp_path, instance) as platform,
     ):
-        (served, *_), (first, *_) = independent_upstream.KEYS, independent_upstream.ACCOUNTS
-        platform.upstream.issue_lasting_tokens()
-        platform.upstream.accounts = [
-            {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
-            for number, seller in enumerate(SELLERS)
-        ]
-        opened, honest = Shop(instance, workspace), platform.upstream.page
+        opened, upstream = Shop(instance, workspace), platform.upstream
+        upstream.issue_lasting_tokens()
+        upstream.accounts = independent_upstream.shops(SELLERS)
 
-        def page(path: str, query: dict[str, str]) -> Any:
+        def plan(asked: Request) -> Fault | None:
             bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
-            if opened.is_bad and (path, query["seller_id"], query.get("start_date")) == bad:
-                return None
-            return honest(path, {**query, "seller_id": served})
+            query = asked.query
+            is_bad = (asked.path.removeprefix("/api"), query.get("seller_id"), query.get("start_date")) == bad
+            return status(404) if opened.is_bad and is_bad else None
 
-        monkeypatch.setattr(platform.upstream, "page", page)
+        upstream.server.plan = plan
         platform.discover()
         add_accounts(instance, KEYS)
         for name in ("inventory", "cost_periods"):

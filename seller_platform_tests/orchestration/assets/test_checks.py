@@ -11,7 +11,6 @@ from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import RULES, checks_of
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.loads.receipts import receipts_of_run
-from seller_platform_tests.support.independent_upstream import announce_one_more, change_rows
 from seller_platform_tests.support.platform import (
     KEYS,
     MONTHS,
@@ -54,7 +53,7 @@ def _lines(evaluation: dg.AssetCheckEvaluation) -> Rows:
 def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    announce_one_more(monkeypatch)
+    monkeypatch.setattr(platform.upstream, "surplus", 1)
 
     result = _load(platform, TRANSACTIONS)
 
@@ -115,8 +114,7 @@ def test_a_slice_that_breaks_a_rule_is_named_by_the_check(  # noqa: PLR0917  # i
     words: str,
 ) -> None:
     if change is not None:
-        function = "daily_rows" if dataset is DAILY else "transaction_rows"
-        change_rows(monkeypatch, function, lambda _, rows: change(rows))
+        monkeypatch.setitem(platform.upstream.changes, dataset.path, lambda rows, _: change(rows))
 
     result = _load(platform, dataset)
 
@@ -133,7 +131,7 @@ def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _load(platform, TRANSACTIONS)
-    change_rows(monkeypatch, "transaction_rows", lambda _, rows: rows[1:])
+    monkeypatch.setitem(platform.upstream.changes, TRANSACTIONS.path, lambda rows, _: rows[1:])
 
     _load(platform, TRANSACTIONS)
 

@@ -17,7 +17,6 @@ from seller_platform.ingest.cost_plans.planning import make_plan
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
-from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.support.dagster_instance import newest_metadata
@@ -28,6 +27,7 @@ from seller_platform_tests.support.platform import (
     failure_of,
     newest_checks,
     reported_partitions,
+    resources_of,
 )
 from seller_platform_tests.support.postgres import Databases
 
@@ -94,21 +94,12 @@ def cost_shop(databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def _write(shop: Shop, plan: int) -> dg.ExecuteInProcessResult:
-    warehouse = WarehouseResource(database_url=shop.warehouse.url)
-    upstream = shop.upstream
-    seller_api = SellerApiResource(
-        warehouse=warehouse,
-        base_url=upstream.base_url,
-        client_id=upstream.client_id,
-        client_secret=upstream.client_secret,
-        redirect_uri=upstream.redirect_uri,
-    )
     (job,) = cost_definitions().jobs or ()
     assert isinstance(job, dg.JobDefinition)
     with dg.DagsterInstance.ephemeral() as instance:
         return job.execute_in_process(
             instance=instance,
-            resources={"warehouse": warehouse, "seller_api": seller_api},
+            resources=resources_of(shop.warehouse.url, shop.upstream),
             run_config={"ops": {"write": {"config": {"plan": plan, "wait_seconds": 0}}}},
             raise_on_error=False,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,16 +11,12 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_keeper
 from seller_platform.orchestration.assets.reports import RUN_TAG, report_definitions
 from seller_platform.orchestration.partitions import add_accounts, asset_key
-from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.connections.accounts import accounts, save_accounts, save_connection
-from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
-from seller_platform_tests.support.platform import ROW_COUNT, failure_of, newest_checks
+from seller_platform_tests.support.platform import ROW_COUNT, failure_of, newest_checks, resources_of
 from seller_platform_tests.support.ticks import tick
 
 KEY = asset_key(REPORT_ROWS)
@@ -84,20 +80,7 @@ def reports(
     upstream: ReportUpstream, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Reports]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    settings = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
-    save_connection(database, settings.as_connection("default"))
-    save_accounts(database, "default", ACCOUNTS)
-    tokens = TokenPair("access", "refresh", datetime.now(UTC), 1_296_000)
-    open_keeper(settings, "default", database, secret_box(tmp_path, None), tmp_path).adopt(tokens)
-    warehouse = WarehouseResource(database_url=database.url)
-    seller_api = SellerApiResource(
-        warehouse=warehouse,
-        base_url=settings.base_url,
-        client_id=settings.client_id,
-        client_secret=settings.client_secret,
-        redirect_uri=settings.redirect_uri,
-    )
-    resources = {"warehouse": warehouse, "seller_api": seller_api}
+    resources = resources_of(database.url, upstream.connect(database, tmp_path))
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, [key for key, _ in ACCOUNTS])
         opened = Reports(database, instance, NOON)

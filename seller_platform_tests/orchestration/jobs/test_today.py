@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -17,8 +16,8 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.http_upstream import BERLIN
+from seller_platform_tests.support.independent_upstream import Rows
 from seller_platform_tests.support.platform import (
     HISTORY_START,
     KEYS,
@@ -96,7 +95,7 @@ def test_a_failure_about_other_days_stays_until_these_are_read_again(
         return newest_checks(today.platform.instance, ORDERS)[ROW_COUNT].passed
 
     with monkeypatch.context() as patch:
-        independent_upstream.announce_one_more(patch)
+        patch.setattr(today.platform.upstream, "surplus", 1)
         today.platform.run([ORDERS], first, last)
     today.now = FRIDAY + timedelta(days=1)
     today.read()
@@ -109,13 +108,10 @@ def test_a_failure_about_other_days_stays_until_these_are_read_again(
 def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
     today: Today, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = independent_upstream.order_rows
+    def broken(rows: Rows, seller: str) -> Rows:
+        return [{"purchase_date": f"{today.now:%Y-%m-%d} noon"}] if seller == "A1FOREIGN" else rows
 
-    def broken(seller: str, *arguments: Any) -> list[dict[str, Any]]:
-        unreadable = {"purchase_date": f"{today.now:%Y-%m-%d} noon"}
-        return [unreadable] if seller == "A1FOREIGN" else honest(seller, *arguments)
-
-    monkeypatch.setattr(independent_upstream, "order_rows", broken)
+    monkeypatch.setitem(today.platform.upstream.changes, ORDERS.path, broken)
     today.now = FRIDAY + timedelta(days=2)
 
     result = today.read()
