@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -15,10 +16,12 @@ from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.cli.sandbox.serving import LOG
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.health import check_health
 from seller_platform_tests.next_version import NEXT, upgrade_to_next
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.served import execute, stored
+from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -47,39 +50,29 @@ _PAUSE_SECONDS = 0.05
 _MOST_SECONDS = 1.0  # a tenth of a second is allowed, on a machine that does nothing else
 
 
-class Programs:
-    """Programs that work again and again in threads, until the block ends, and what went wrong."""
+@contextmanager
+def working(*programs: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """Let programs work again and again in threads, and yield what waits until each has worked, or one has failed."""
+    rounds, ended = Counter[Callable[[], object]](), threading.Event()
 
-    def __init__(self, **work: Callable[[], object]) -> None:
-        self.errors: list[str] = []
-        self._rounds: Counter[str] = Counter()
-        self._ended = threading.Event()
-        self._threads = {name: threading.Thread(target=self._repeat, args=(name, work[name])) for name in work}
+    def repeat(work: Callable[[], object]) -> None:
+        while not ended.wait(_PAUSE_SECONDS):
+            work()
+            rounds[work] += 1
 
-    def __enter__(self) -> "Programs":
-        for thread in self._threads.values():
-            thread.start()
-        return self
+    with ThreadPoolExecutor(len(programs)) as threads:
+        running = [threads.submit(repeat, work) for work in programs]
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads.values():
-            thread.join()
+        def await_round() -> None:
+            after = {work: rounds[work] + 2 for work in programs}  # so that one round is whole
+            wait_for(lambda: any(map(Future.done, running)) or all(rounds[work] >= after[work] for work in programs))
 
-    def await_round(self) -> None:
-        """Wait until each program has worked twice from now on, so once from begin to end, or one of them failed."""
-        began = self._rounds.copy()
-        while not self.errors and any(self._rounds[name] < began[name] + 2 for name in self._threads):
-            time.sleep(_PAUSE_SECONDS)
-
-    def _repeat(self, name: str, work: Callable[[], object]) -> None:
-        while not self._ended.is_set():
-            try:
-                work()
-            except Exception as error:  # each is counted
-                self.errors.append(f"{name}: {type(error).__name__}: {error}")
-            self._rounds[name] += 1
-            self._ended.wait(_PAUSE_SECONDS)
+        try:
+            yield await_round
+        finally:
+            ended.set()
+        for each in running:
+            each.result()
 
 
 @pytest.mark.timeout(600)
@@ -120,12 +113,12 @@ def test_programs_go_on_during_and_after_an_upgrade(monkeypatch: pytest.MonkeyPa
                 nonlocal longest
                 longest = max([longest, *stored(warehouse, _WAITING), *stored(sandbox, _WAITING)])
 
-            with Programs(load=load, read=read, read_frame=read_frame, watch=watch) as programs:
-                programs.await_round()
+            with working(load, read, read_frame, watch) as await_round:
+                await_round()
                 for database in (sandbox, warehouse):
                     upgrade_to_next(database)
-                programs.await_round()
-            assert programs.errors == []
+                await_round()
             assert (sandbox.version(), warehouse.version()) == (NEXT, NEXT)
+            assert check_health(warehouse).is_known_schema
             assert longest[0] < _MOST_SECONDS, longest
         assert "Traceback" not in (stack.home / LOG).read_text()

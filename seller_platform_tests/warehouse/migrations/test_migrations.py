@@ -83,15 +83,6 @@ def test_a_database_of_another_version_is_not_changed(database: Database, versio
     assert not check_health(database).is_known_schema
 
 
-def test_programs_of_this_version_go_on_with_newer_tables(database: Database) -> None:
-    upgrade_to_next(database)
-
-    database.migrate()
-
-    assert database.version() == NEXT
-    assert check_health(database).is_known_schema
-
-
 def test_views_of_others_outlast_upgrades(database: Database) -> None:
     execute(database, "CREATE VIEW public.mine AS SELECT account FROM history.orders_as_of(now())")
     execute(database, "CREATE VIEW public.wrong AS SELECT * FROM platform.problems")
