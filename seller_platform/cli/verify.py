@@ -12,7 +12,6 @@ from seller_platform.cli.installation import Installation, open_served_installat
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
 from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
 from seller_platform.cli.terminal.months import Month
-from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import (
@@ -103,12 +102,11 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     planner = planner_for(installation, chosen, since)
     today = {day.account: day.today for day in planner.days}
     months = months_of_history(selection.first_month, selection.last_month, since)
-    stored = comparable_slices(database, datasets, list(today), months, planner.now)
     due = {}
-    for each in stored:
-        window = each.month or Window.day(today[each.account])
-        behind = (today[each.account] - window.last_day).days
-        due[DueSlice(each.dataset, each.account, each.month, window, whole=True, days_behind=behind)] = each.is_settled
+    for each, is_settled in comparable_slices(database, datasets, list(today), months, planner.now):
+        month, behind = each.window if each.dataset.is_dated else None, today[each.account] - each.window.last_day
+        slice_ = DueSlice(each.dataset, each.account, month, each.window, whole=True, days_behind=behind.days)
+        due[slice_] = is_settled
     division = planner.divide(list(due))
     comparisons = [comparison_of(SliceResult(each.request, error=error)) for each, error in division.later.items()]
     requests = [each.request for each in division.in_order()]

@@ -1,7 +1,6 @@
 """The stored slices that the upstream can still be asked for, to compare them by value."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -9,6 +8,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.loads.receipts import joined
+from seller_platform.warehouse.loads.slices import Slice
 from seller_platform.warehouse.postgres.database import Database
 
 _STORED = text("""
@@ -23,32 +23,17 @@ _STORED = text("""
 """)
 
 
-@dataclass(frozen=True)
-class ComparableSlice:
-    """Days of a stored month, or the snapshot of today.
-
-    Attributes:
-        month: The days; None of a list without days.
-        is_settled: Whether no row of it was expected to change after it was read.
-    """
-
-    dataset: Dataset
-    account: str
-    month: Window | None
-    is_settled: bool
-
-
 def comparable_slices(
     database: Database,
     datasets: Collection[Dataset],
     accounts: Collection[str],
     months: Sequence[Window],
     now: datetime,
-) -> list[ComparableSlice]:
-    """Return the stored slices of these accounts that the upstream can still be asked for.
+) -> list[tuple[Slice, bool]]:
+    """Return the stored slices of these accounts that the upstream can still be asked for, and whether each is settled.
 
-    Only days that had ended when they were read are compared: the others are not expected to be equal. Of a list
-    without days, the upstream has no former snapshots.
+    Of a settled one, no row was expected to change after it was read. Only days that had ended when they were read are
+    compared: the others are not expected to be equal. Of a list without days, the upstream has no former snapshots.
 
     Args:
         months: The months of dated lists.
@@ -60,15 +45,15 @@ def comparable_slices(
         "months": [each.start for each in months],
     }
     rows = database.execute(_STORED, bound).all()
-    slices: list[ComparableSlice] = []
+    slices: list[tuple[Slice, bool]] = []
     for row in rows:
-        dataset, zone = dataset_named(row.dataset), ZoneInfo(row.time_zone)
+        dataset, zone, windows = dataset_named(row.dataset), ZoneInfo(row.time_zone), list[Window]()
         if row.month is None:
-            if row.newest_day == now.astimezone(zone).date():
-                slices.append(ComparableSlice(dataset, row.account, None, is_settled=False))
+            today = now.astimezone(zone).date()
+            windows += [Window.day(today)] if row.newest_day == today else []
         elif dataset.is_divisible or row.is_over:
-            windows = ended_days(Window.month_of(row.month), row.days_read, zone)
-            slices += (ComparableSlice(dataset, row.account, each, row.is_settled) for each in windows)
+            windows += ended_days(Window.month_of(row.month), row.days_read, zone)
+        slices += ((Slice(dataset, row.account, each), row.is_settled) for each in windows)
     return slices
 
 

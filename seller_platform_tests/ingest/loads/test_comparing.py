@@ -54,7 +54,7 @@ def installation(database: Database) -> Iterator[Installation]:
 def _compare(installation: Installation, *, repairs: bool = False) -> list[Comparison]:
     months = [Window.month_of(month) for month in installation.months]
     slices = comparable_slices(installation.database, [TRANSACTIONS], installation.keys, months, installation.now)
-    requests = [SliceRequest(each.dataset, each.account, each.month) for each in slices]
+    requests = [SliceRequest(each.dataset, each.account, each.window) for each, _ in slices]
     with api_of(installation.answer) as api:
         comparer = SliceComparer(installation.database, lambda _: api, installation.now, repairs=repairs)
         return list(comparer.compare_each(requests, {requests[-1]}))
