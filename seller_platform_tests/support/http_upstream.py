@@ -119,6 +119,7 @@ class MovingList:
         before_request: Called with the request's number, from 1, before it is answered; it may change `rows`.
         channel_of: Returns a row's sales channel, if the upstream applies the filter.
         envelope: The fields that are sent beside `data`.
+        change: Returns the page that is sent in place of an honest one, given the parameters of its request.
     """
 
     rows: list[dict[str, Any]]
@@ -127,6 +128,7 @@ class MovingList:
     before_request: Callable[[int], object] = lambda number: None
     channel_of: Callable[[dict[str, Any]], str | None] | None = None
     envelope: tuple[str, ...] = ("total", "per_page", "last_page", "current_page")
+    change: Callable[[dict[str, Any], Mapping[str, str]], dict[str, Any]] = lambda page, asked: page
     requests: list[dict[str, str]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -135,7 +137,10 @@ class MovingList:
             asked = dict(request.url.params)
             self.requests.append(asked)
             self.before_request(len(self.requests))
-            return httpx.Response(200, text=json.dumps(self.page(asked)))
+            return self.answer(asked)
+
+    def answer(self, asked: Mapping[str, str]) -> httpx.Response:
+        return httpx.Response(200, text=json.dumps(self.change(self.page(asked), asked)))
 
     def page(self, asked: Mapping[str, str]) -> dict[str, Any]:
         listed = [row for row in self.rows if self._is_asked_for(row, asked)]
@@ -221,7 +226,3 @@ def stock(count: int) -> list[dict[str, Any]]:
         }
         for number in range(count)
     ]
-
-
-def keys_of(rows: Sequence[tuple[Any, ...]]) -> set[str]:
-    return {row[0] for row in rows}

@@ -1,6 +1,6 @@
 """Tests of pages that the upstream links to each other: they are read once, and no link leads elsewhere."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from seller_platform.errors import ListChangedError, RequestRefusedError
 from seller_platform_tests.support.http_upstream import (
     KeptRows,
     MovingList,
-    day_of_order,
+    ledger,
     orders,
     read,
     stock,
@@ -36,24 +36,20 @@ class PinningList(MovingList):
     refusal: httpx.Response | None = None
     moments: list[list[dict[str, Any]]] = field(default_factory=list)
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        with self._lock:
-            asked = dict(request.url.params)
-            self.requests.append(asked)
-            self.before_request(len(self.requests))
-            if "as_of" in asked and self.refusal is not None:
-                return self.refusal
-            present = self.rows
-            if "as_of" in asked:
-                self.rows = self.moments[int(asked["as_of"])]
-            else:
-                self.moments.append([*present])
-            page, size = self.page(asked), self.page_size or int(asked.get("per_page", 100))
-            is_last = int(asked["page"]) * size >= len([row for row in self.rows if self._is_asked_for(row, asked)])
-            self.rows = present
+    def answer(self, asked: Mapping[str, str]) -> httpx.Response:
+        if "as_of" in asked and self.refusal is not None:
+            return self.refusal
+        present = self.rows
+        if "as_of" in asked:
+            self.rows = self.moments[int(asked["as_of"])]
+        else:
+            self.moments.append([*present])
+        answer, size = super().answer(asked), self.page_size or int(asked.get("per_page", 100))
+        is_last = int(asked["page"]) * size >= len([row for row in self.rows if self._is_asked_for(row, asked)])
+        self.rows = present
         following = {"as_of": str(len(self.moments) - 1), **asked, "page": str(int(asked["page"]) + 1)}
-        headers = {} if is_last else {"Link": self.link.format(query=urlencode(following))}
-        return httpx.Response(200, text=json.dumps(page), headers=headers)
+        answer.headers.update({} if is_last else {"Link": self.link.format(query=urlencode(following))})
+        return answer
 
 
 def test_linked_pages_are_read_once_although_the_list_changes() -> None:
@@ -67,10 +63,8 @@ def test_linked_pages_are_read_once_although_the_list_changes() -> None:
 
 
 def test_a_dated_list_with_links_is_not_read_in_smaller_windows() -> None:
-    entries = [{"posted_date": row["purchase_date"], "sku": row["platform_order_id"]} for row in orders(1400)]
-    upstream = PinningList(
-        entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), page_size=500
-    )
+    entries = ledger(orders(1400))
+    upstream = PinningList(entries.rows, entries.day_of, page_size=500)
 
     reading = read(upstream, TRANSACTIONS, sink := KeptRows())
 
@@ -153,9 +147,7 @@ def test_an_absolute_link_to_the_same_endpoint_is_followed() -> None:
 
 
 def test_linked_pages_that_do_not_add_up_are_read_until_two_readings_agree() -> None:
-    upstream = PinningList(stock(1200), page_size=500)
-    honest = upstream.page
-    upstream.page = lambda asked: honest(asked) | {"total": 1201}  # type: ignore[method-assign]
+    upstream = PinningList(stock(1200), page_size=500, change=lambda page, asked: page | {"total": 1201})
 
     reading = read(upstream, STOCK, KeptRows())
 

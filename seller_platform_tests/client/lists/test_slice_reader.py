@@ -25,7 +25,6 @@ from seller_platform_tests.support.http_upstream import (
     MovingList,
     api_of,
     day_of_order,
-    keys_of,
     ledger,
     order,
     orders,
@@ -159,7 +158,7 @@ def test_a_list_that_always_changes_is_refused() -> None:
 
 def test_a_dated_list_that_always_changes_is_read_in_smaller_windows() -> None:
     upstream, sink = ledger(orders(4400), page_size=500), KeptRows()
-    kept = keys_of([(row["sku"],) for row in upstream.rows])
+    kept = {row["sku"] for row in upstream.rows}
     upstream.before_request = lambda number: upstream.rows.insert(
         0, {"posted_date": "2026-03-01T10:00:00+00:00", "sku": f"new-{number}"}
     )
@@ -211,7 +210,7 @@ def test_equal_ledger_entries_are_all_kept_on_any_pages() -> None:
 
 def test_an_upstream_that_ignores_page_numbers_is_a_mismatch() -> None:
     upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
-    upstream.page = lambda asked, page=upstream.page: page(dict(asked) | {"page": "1"})  # type: ignore[method-assign, misc]
+    upstream.change = lambda _, asked: upstream.page({**asked, "page": "1"})
 
     reading = read(upstream, TRANSACTIONS, sink)
 
@@ -309,7 +308,7 @@ def test_channels_that_the_unfiltered_list_merges_are_read_one_by_one(platform: 
 @pytest.mark.parametrize("both", [1, 700])
 def test_a_filter_that_a_merging_upstream_ignores_is_noticed(both: int) -> None:
     upstream, sink = merging(0, 0, both), KeptRows()
-    upstream.page = lambda asked, page=upstream.page: page(  # type: ignore[method-assign, misc]
+    upstream.change = lambda _, asked: upstream.page(
         {name: value for name, value in asked.items() if name != "sales_channel"}
     )
 
@@ -322,8 +321,7 @@ def test_a_filter_that_a_merging_upstream_ignores_is_noticed(both: int) -> None:
 @pytest.mark.parametrize("wrong", [3, 9])
 def test_an_unfiltered_total_beyond_what_merged_channels_allow_is_doubted(wrong: int) -> None:
     upstream, sink = merging(3, 2, 1), KeptRows()
-    honest = upstream.page
-    upstream.page = lambda asked: honest(asked) | ({} if "sales_channel" in asked else {"total": wrong})  # type: ignore[method-assign]
+    upstream.change = lambda page, asked: page | ({} if "sales_channel" in asked else {"total": wrong})
 
     reading = read(upstream, DAILY, sink)
 

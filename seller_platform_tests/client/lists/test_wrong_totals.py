@@ -49,13 +49,7 @@ LISTS: dict[str, tuple[Dataset, Callable[[], MovingList]]] = {
 def _wrong_by(
     upstream: MovingList, difference: int, *, where: Callable[[Any], bool] = lambda asked: True
 ) -> MovingList:
-    honest = upstream.page
-
-    def page(asked: Any) -> dict[str, Any]:
-        answer = honest(asked)
-        return answer | {"total": max(0, answer["total"] + difference * where(asked))}
-
-    upstream.page = page  # type: ignore[method-assign]
+    upstream.change = lambda page, asked: page | {"total": max(0, page["total"] + difference * where(asked))}
     return upstream
 
 
@@ -96,10 +90,9 @@ def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int
 
 
 def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
-    upstream, sink = _ledger(40, minutes=5), KeptRows()
-    honest = upstream.page
+    upstream, sink = _ledger(40, minutes=5, page_size=10), KeptRows()
     # It echoes the page size that was asked for, and sends pages of ten.
-    upstream.page = lambda asked: honest({**asked, "per_page": "10"}) | {"per_page": 2000, "last_page": None}  # type: ignore[method-assign]
+    upstream.change = lambda page, asked: page | {"per_page": 2000, "last_page": None}
 
     reading = read(upstream, LEDGER, sink)
 
