@@ -11,7 +11,7 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.service.lists.endpoints import SERVED
-from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token, rows_of
+from seller_platform_tests.support.served import ANN, Served, add_product, insert_rows, issue_token, rows_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
 
@@ -35,13 +35,8 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(
     for key in ("us-1", "de-2", "fr-3", "it-4"):
         for dataset in SERVED:
             insert_rows(service.database, dataset, key, rows_of(dataset, key)[:7])
-    skus = [row[0] for row in rows_of(dataset_named("inventory"), "us-1")[:7]]
-    execute(
-        service.database,
-        "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-        "SELECT 'us-1', sku, 'B' || n, 'P', 'A product' FROM unnest(%s::text[]) WITH ORDINALITY AS t (sku, n)",
-        skus,
-    )
+    for number, (sku, *_) in enumerate(rows_of(dataset_named("inventory"), "us-1")[:7]):
+        add_product(service.database, "us-1", sku, f"B{number}", "P")
     for seed in (3, 4, 5):
         result = subprocess.run(
             [

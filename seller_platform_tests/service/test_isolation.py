@@ -30,6 +30,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.served import (
     CALLBACK,
+    add_product,
     execute,
     insert_rows,
     issue_token,
@@ -115,17 +116,8 @@ def _world(rng: random.Random, database: Database, client: httpx.Client) -> Worl
     for number, account in accounts.items():
         for dataset in (*SERVED, COST_PERIODS):
             insert_rows(database, dataset, account.key, [_row(dataset, number, position) for position in range(_ROWS)])
-        execute(
-            database,
-            "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES (%s, %s, %s, %s, %s)",
-            *(
-                account.key,
-                f"mark-of-{number}-sku-0",
-                f"mark-of-{number}-asin",
-                f"mark-of-{number}-p",
-                f"mark-of-{number}-",
-            ),
-        )
+        mark = f"mark-of-{number}-"
+        add_product(database, account.key, f"{mark}sku-0", f"{mark}asin", f"{mark}p", name=mark)
     people = tuple(_person(rng, database, accounts, number) for number in range(_USERS))
     people = tuple(_with_reports(person, accounts, client) for person in people)
     people = (*people, *(_narrowed(person, accounts, database) for person in people if len(person.accounts) > 1))

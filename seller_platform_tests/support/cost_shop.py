@@ -24,7 +24,7 @@ from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
-from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
+from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, add_product, issue_token, served
 
 PATH = "/cogs/cost-periods"
 US, DE, GB = "us-1", "de-2", "gb-5"
@@ -117,13 +117,7 @@ def open_shop(databases: Databases, home: Path) -> Iterator[Shop]:
 
 def add_products(database: Database, account: str, skus: Sequence[str]) -> None:
     for number, sku in enumerate(skus):
-        execute(
-            database,
-            "INSERT INTO service.products (account, sku, asin, product_name) VALUES (%s, %s, %s, '')",
-            account,
-            sku,
-            f"ASIN-{number}",
-        )
+        add_product(database, account, sku, f"ASIN-{number}")
 
 
 def period(first: str, last: str, amount: float = 3, *, currency: str = "USD", **element: Any) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import configuration
+from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -239,6 +240,14 @@ def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequen
         add_rows(database, dataset, rows[number :: len(values)], account=account, tags=(value,))
 
 
+def add_product(
+    database: Database, account: str, sku: str, asin: str = "A", parent: str | None = None, *, name: str = ""
+) -> None:
+    """Store a product of the service."""
+    statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES "
+    execute(database, f"{statement} (%s, %s, %s, %s, %s)", account, sku, asin, parent, name)
+
+
 def rows_of(dataset: Dataset, account: str) -> list[Row]:
     """Return two full pages of rows of the smallest size, and seven more.
 
@@ -312,18 +321,9 @@ def with_connection(url: str, act: Callable[[Connection], Awaitable[Result]]) ->
 def _populate(database: Database) -> None:
     list_accounts(database, ACCOUNTS)
     for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
-        user_id = add_user(database, email, granted)
+        add_user(database, email, granted)
         for title, members in GROUPS[email].items():
-            execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
-            for member in members:
-                execute(
-                    database,
-                    "INSERT INTO service.account_group_members "
-                    "SELECT id, %s FROM service.account_groups WHERE user_id = %s AND title = %s",
-                    member,
-                    user_id,
-                    title,
-                )
+            set_group(database, email, title, members)
 
 
 def add_user(database: Database, email: str, accounts: Sequence[str]) -> int:

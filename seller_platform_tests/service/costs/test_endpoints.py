@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import httpx
@@ -30,6 +31,7 @@ from seller_platform_tests.support.served import (
     NOW,
     WIDE,
     Served,
+    add_product,
     connect,
     execute,
     insert_rows,
@@ -68,13 +70,8 @@ def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
 
 
 def _add_products(database: Database) -> None:
-    execute(
-        database,
-        "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-        "SELECT account, 'SKU-' || number, 'ASIN-' || number, parent, '' "
-        "FROM unnest('{us-1, de-2, gb-5}'::text[]) AS account, (VALUES (1, 'P1'), (2, 'P1'), (3, NULL)) "
-        "AS products (number, parent)",
-    )
+    for account, (number, parent) in product(("us-1", "de-2", "gb-5"), ((1, "P1"), (2, "P1"), (3, None))):
+        add_product(database, account, f"SKU-{number}", f"ASIN-{number}", parent)
 
 
 def _element(**changed: Any) -> Body:

@@ -11,7 +11,7 @@ import pytest
 
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform_tests.support.served import ANN, BOB, Served, count_rows, execute, with_connection
+from seller_platform_tests.support.served import ANN, BOB, Served, add_product, count_rows, execute, with_connection
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"
@@ -21,12 +21,11 @@ PERIOD: dict[str, Any] = {
     "cost_elements": [{"cost_element": "Freight", "currency": "USD", "amount": 1.5}],
 }
 BODY = {"sku": "SKU-1", "data": [PERIOD]}
-_ADD_PRODUCT = "INSERT INTO service.products (account, sku, asin, product_name) VALUES ('us-1', %s, 'A', '')"
 
 
 @pytest.fixture
 def ann(service: Served) -> Iterator[httpx.Client]:
-    execute(service.database, _ADD_PRODUCT, "SKU-1")
+    add_product(service.database, "us-1", "SKU-1")
     with service.client(ANN) as client:
         yield client
 
@@ -63,7 +62,7 @@ def test_a_refusal_stores_nothing_and_is_decided_again(ann: httpx.Client, servic
     refused = [ann.post(COSTS, params=US, json=body, headers=_keyed("key")) for body in (unknown, invalid)]
     refused.append(_report(ann, "key", "no day"))
     stored = [count_rows(service.database, table) for table in ("service.idempotency_keys", "seller.cost_periods")]
-    execute(service.database, _ADD_PRODUCT, "SKU-2")
+    add_product(service.database, "us-1", "SKU-2")
     accepted = ann.post(COSTS, params=US, json=unknown, headers=_keyed("key"))
     other = ann.post(COSTS, params=US, json=invalid, headers=_keyed("key"))
 

@@ -25,7 +25,7 @@ from seller_platform.service.openapi.operations import Operation
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
-from seller_platform_tests.support.served import ANN, Served, execute
+from seller_platform_tests.support.served import ANN, Served, add_product
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, SECRET, APPROVALS, END}
 _ACCOUNT_PAGES = {ACCOUNT, RESET}
@@ -160,8 +160,7 @@ def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, 
 
 
 def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
-    statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
-    execute(service.database, f"{statement} VALUES ('us-1', 'MUG-BLUE-350', 'A', 'P', 'Mug')")
+    add_product(service.database, "us-1", "MUG-BLUE-350", parent="P")
     with service.client(ANN) as client:
         page = client.get("/docs")
         commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]

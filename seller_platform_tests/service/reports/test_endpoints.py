@@ -26,6 +26,7 @@ from seller_platform.service.reports.csv import csv_lines, csv_parts
 from seller_platform.service.reports.jobs import reserve_report
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
+from seller_platform.service.users.groups import set_group
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
@@ -304,14 +305,10 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
         report_id = client.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()[
             "report_id"
         ]
-        execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'it-4'")
+        set_group(idle.database, ANN, "Twins", ["fr-3"])
         with running_app(database_url, worker_pace=PACE):
             wait_for(lambda: count_rows(idle.database, "service.report_jobs", "state <> 'processing'"))
-        execute(
-            idle.database,
-            "INSERT INTO service.account_group_members "
-            "SELECT id, 'it-4' FROM service.account_groups WHERE title = 'Twins'",
-        )
+        set_group(idle.database, ANN, "Twins", ["fr-3", "it-4"])
         status = _status(client, report_id, group_title="Twins")
         answer = client.get("/reports/download", params={"group_title": "Twins", "report_id": report_id})
 

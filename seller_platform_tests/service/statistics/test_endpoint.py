@@ -18,6 +18,7 @@ import pytest
 from seller_platform.contract import dataset_named
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -104,12 +105,9 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
         client_id, secret = add_application(database, "Reader", CALLBACK)
         stored = read_stored(database)
         for email in (ANN, BOB):
-            user_id = add_user(database, email, email, PASSWORD)
+            add_user(database, email, email, PASSWORD)
             grant_accounts(database, email, stored.keys if email == ANN else stored.keys[2:])
-            execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, 'All')", user_id)
-            statement = "INSERT INTO service.account_group_members SELECT id, %s FROM service.account_groups "
-            for key in stored.keys if email == ANN else ():
-                execute(database, f"{statement} WHERE user_id = %s", key, user_id)
+            set_group(database, email, "All", stored.keys if email == ANN else ())
         _make_costs_awkward(database, stored.keys[0])
         stored.costs = read_stored(database).costs
         with running_app(url) as base_url:

@@ -24,7 +24,7 @@ from seller_platform_tests.service.statistics.test_endpoint import (
     expected_sums,
     read_stored,
 )
-from seller_platform_tests.support.served import ANN, Served, execute, stored
+from seller_platform_tests.support.served import ANN, Served, add_product, execute, stored
 from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
@@ -38,11 +38,7 @@ SKUS = ("A", "B", "C ü", "d")
 @pytest.fixture
 def shop(service: Served) -> Served:
     for number, sku in enumerate(SKUS):
-        execute(
-            service.database,
-            "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES (%s, %s, %s, %s, %s)",
-            *(US, sku, f"B{number}", f"P{number // 2}", f"Name of {sku}"),
-        )
+        add_product(service.database, US, sku, f"B{number}", f"P{number // 2}")
     for day in range(120):
         for currency, rate in (("EUR", Decimal(1)), ("USD", Decimal("1.083517") + day), ("GBP", Decimal("0.85") + day)):
             execute(
