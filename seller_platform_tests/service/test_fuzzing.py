@@ -36,7 +36,7 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(
         for dataset in SERVED:
             insert_rows(service.database, dataset, key, rows_of(dataset, key)[:7])
     for number, (sku, *_) in enumerate(rows_of(dataset_named("inventory"), "us-1")[:7]):
-        add_product(service.database, "us-1", sku, f"B{number}", "P")
+        add_product(service.database, "us-1", str(sku), f"B{number}", "P")
     for seed in (3, 4, 5):
         result = subprocess.run(
             [
