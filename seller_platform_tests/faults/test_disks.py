@@ -218,15 +218,16 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(
     broken.upstream.issue_lasting_tokens()
     fillers: list[Path] = []
 
-    def fill_and_disconnect() -> None:
+    def fill_and_disconnect(answered: Any) -> Any:
         fillers.append(fill(disk))
         broken.database.execute(
             text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                  "WHERE datname = current_database() AND pid <> pg_backend_pid()")
         )  # fmt: skip
+        return answered
 
     broken.server.plan = lambda request: (
-        raw_server.after(fill_and_disconnect) if request.path == TOKEN and not fillers else None
+        raw_server.rewritten(fill_and_disconnect) if request.path == TOKEN and not fillers else None
     )
     refused = load_apart(broken, tmp_path)
     kept = [path.name for path in disk.glob("*.pair")]

@@ -287,17 +287,3 @@ def rewritten(change: Callable[[Any], Any]) -> Fault:
         return json.dumps(change(json.loads(answer.body))).encode() if answer.status == 200 else answer.body
 
     return sent(lambda answer: [answer.framed(changed(answer))])
-
-
-def after(act: Callable[[], None]) -> Fault:
-    """Call a function after the upstream has answered, and before the answer is sent.
-
-    It changes the rows between two pages, for example.
-    """
-
-    def fault(wire: Wire, ask: Ask) -> None:
-        answer = ask()
-        act()
-        wire.send(answer.encode())
-
-    return fault

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.loads.slices import Receipt
@@ -19,7 +19,13 @@ _BUILD = text("""
 
 
 def store_receipt(
-    database: Database, dataset: Dataset, account: str, window: Window, *, at: datetime | None = None, **columns: object
+    database: Database | Connection,
+    dataset: Dataset,
+    account: str,
+    window: Window,
+    *,
+    at: datetime | None = None,
+    **columns: object,
 ) -> int:
     """Store a receipt and return its number: by default of a load that ended now, and published that no row is left.
 

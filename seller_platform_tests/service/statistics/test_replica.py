@@ -12,7 +12,9 @@ from seller_platform.contract import dataset_named
 from seller_platform_tests.service.statistics.test_endpoint import PATH, PERIODS, label_of
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows
 
-DAILY, INVENTORY, LEDGER = map(dataset_named, ("daily_product_sales", "inventory", "transactions"))
+DAILY, INVENTORY, LEDGER, COSTS = map(
+    dataset_named, ("daily_product_sales", "inventory", "transactions", "cost_periods")
+)
 
 
 def _sell(served: Served, day: str, sku: str, units: int, sales: str, *, asin: str | None = "ASIN") -> None:
@@ -162,14 +164,7 @@ def test_a_period_without_rows_is_absent_and_the_next_has_no_comparison(service:
 def test_costs_that_are_no_numbers_count_nothing(service: Served) -> None:
     _sell(service, "2026-03-01", "A", 2, "10.00")
     for number, elements in enumerate(('{"amount": 1}', '[1, null, {"amount": "x"}, {"amount": 1.5}]', "null")):
-        execute(
-            service.database,
-            "INSERT INTO seller.cost_periods "
-            "(sku, from_date, to_date, cost_elements, local_day, account, load_id, page) "
-            "VALUES ('A', %s, NULL, %s::jsonb, '2026-03-01', 'us-1', 0, 0)",
-            f"2026-01-0{number + 1}",
-            elements,
-        )
+        insert_rows(service.database, COSTS, "us-1", [("A", f"2026-01-0{number + 1}", None, elements, "2026-03-01")])
 
     assert _pick(_rows(service, view_by="product", group_by="sku"), "product_cost", "profit", "roi") == [
         (Decimal("3.00"), Decimal("7.00"), Decimal("233.33"))

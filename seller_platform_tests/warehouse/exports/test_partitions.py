@@ -44,7 +44,7 @@ from seller_platform_tests.support.engines import connect_duckdb, read_by_engine
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.power_loss import Recording, recorded
 from seller_platform_tests.support.processes import environment
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -369,13 +369,6 @@ def test_a_hundred_synced_commits_get_a_checkpoint(database: Database, tmp_path:
     assert [name for name in synced if name in (f"{100:020}.json", *written[1])] == [f"{100:020}.json", *written[1]]
 
 
-_RECEIPT = text("""
-    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
-                                verdict, changed, started_at, finished_at)
-    VALUES ('orders', :account, :first, :after, 1, 1, 0, 1, '', 'match', true, now(), now())
-""")
-
-
 def _due(database: Database, folder: Path) -> int:
     derived = exported_to(ORDERS, str(folder))
     with database.begin() as connection:
@@ -404,7 +397,7 @@ def test_an_export_is_current_with_the_rows_of_each_load_of_one_moment(database:
         totals.append(totals[-1] + 1)
         with database.begin() as connection:  # both months at one moment
             for month in (MARCH, APRIL):
-                connection.execute(_RECEIPT, {"account": ACCOUNT, "first": month.start, "after": month.end})
+                store_receipt(connection, ORDERS, ACCOUNT, month, rows=1)
             connection.execute(text("UPDATE seller.orders SET order_total = :total"), {"total": totals[-1]})
 
     def export() -> None:

@@ -3,11 +3,12 @@
 from datetime import date, timedelta
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
 
 TRANSACTIONS = dataset_named("transactions")
 TODAY = date(2026, 3, 30)
@@ -16,21 +17,9 @@ YESTERDAY = TODAY - timedelta(days=1)
 
 def _store(database: Database, rows_by_week: list[int], *, read_weeks: int = 8) -> None:
     """Store rows of yesterday's weekday, of one week before and so on, and receipts of as many weeks."""
-    with database.begin() as connection:
-        _insert(connection, rows_by_week, read_weeks)
-
-
-def _insert(connection: Connection, rows_by_week: list[int], read_weeks: int) -> None:
-    connection.execute(
-        text(
-            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('transactions', 'A', "
-            "CAST(:first AS date), CAST(:end AS date), 1, 1, 1, 1, '', 'match', true, now(), now())"
-        ),
-        {"first": YESTERDAY - timedelta(weeks=read_weeks), "end": TODAY},
-    )
+    store_receipt(database, TRANSACTIONS, "A", Window(YESTERDAY - timedelta(weeks=read_weeks), TODAY))
     for week, rows in enumerate(rows_by_week, start=1):
-        connection.execute(
+        database.execute(
             text(
                 "INSERT INTO seller.transactions (posted_date, local_day, account, load_id, page) "
                 "SELECT now(), CAST(:day AS date), 'A', 1, 1 FROM generate_series(1, :rows)"
