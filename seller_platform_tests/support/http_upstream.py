@@ -81,9 +81,8 @@ class KeptRows:
     known: None = None
 
     def __init__(self) -> None:
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[Any] = []
         self.tags: Counter[Sequence[str | None]] = Counter()
-        self.pages: list[int] = []
 
     @property
     def count(self) -> int:
@@ -95,15 +94,12 @@ class KeptRows:
         return repr((counted, sorted(self.tags.items(), key=repr))).encode()
 
     def restart(self) -> None:
-        self.rows, self.tags, self.pages = [], Counter(), []
+        self.rows, self.tags = [], Counter()
 
-    def write(
-        self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
-    ) -> None:
+    def write(self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], **_: Any) -> None:
         self.rows += rows
         if rows:
             self.tags[tuple(tags)] += len(rows)
-        self.pages.append(page)
 
     remember = write_late = row_sink.KeptRows.remember
 

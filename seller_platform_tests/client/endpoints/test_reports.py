@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import repeat
 from typing import Any
@@ -26,23 +26,12 @@ NAMES = [column.name for column in REPORT_ROWS.columns]
 class Sink(KeptRows):
     """Keeps the rows of the last attempt, by column."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[Any] = []
-        self.restarts = 0
-
-    def restart(self) -> None:
-        super().restart()
-        self.restarts += 1
-
-    def write(
-        self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
-    ) -> None:
+    def write(self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], **options: Any) -> None:
         assert tags == ()
+        extras = options["extras"]
         for number, row in enumerate(rows):
             extra = {"extra": json.loads(extras[number], parse_float=Decimal)} if number in extras else {}
             self.rows.append(dict(zip((*NAMES, "day"), row, strict=True)) | extra)
-        self.pages.append(page)
 
 
 def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, LoadFacts]:
