@@ -14,7 +14,7 @@ from sqlalchemy import text
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 from seller_platform_tests.support.command_line import run_here
-from seller_platform_tests.support.processes import document, environment
+from seller_platform_tests.support.processes import connected_environment, document
 
 pytestmark = pytest.mark.slow
 
@@ -47,13 +47,7 @@ class Desk:
 def desk(database: Database, tmp_path: Path) -> Iterator[Desk]:
     with report_upstream() as upstream:
         upstream.clock, upstream.download = lambda: datetime.now(UTC), _body
-        application = upstream.connect(database, tmp_path)
-        variables = environment(
-            tmp_path,
-            SELLER_PLATFORM_DATABASE_URL=database.url,
-            SELLER_API_CLIENT_ID=application.client_id,
-            SELLER_API_CLIENT_SECRET=application.client_secret,
-        )
+        variables = connected_environment(upstream.connect(database, tmp_path), database.url, tmp_path)
         yield Desk(upstream, database, variables)
 
 

@@ -30,7 +30,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.installation import CONNECTION, Site
 from seller_platform_tests.support.postgres import drop_database
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.tls_proxy import listening
 
 ZONE = ZoneInfo("America/Los_Angeles")
@@ -290,7 +290,8 @@ def pages_per_second(url: str, pages: int = 3_000) -> float:
 def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) -> Site:
     """Return an installation with an empty database, which is connected to the service and has its accounts."""
     drop_database(server, database)
-    site = Site(server.database(database), home, Upstream(base_url, base_url, "figures", "figures", ""))
+    upstream = Upstream(base_url, base_url, "figures", "figures", "http://127.0.0.1:1/callback")
+    site = Site(server.database(database), home, upstream)
     with Database(site.database_url) as opened:
         opened.migrate()
     site.connect({"access_token": "access", "refresh_token": "refresh", "expires_in": 10**7})
@@ -301,11 +302,5 @@ def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) 
 
 def variables_of(site: Site) -> dict[str, str]:
     """Return the environment in which commands work on an installation."""
-    return environment(
-        site.home,
-        SELLER_PLATFORM_DATABASE_URL=site.database_url,
-        SELLER_PLATFORM_HISTORY_START=FIRST_MONTH.isoformat(),
-        SELLER_API_BASE_URL=site.upstream.base_url,
-        SELLER_API_CLIENT_ID=site.upstream.client_id,
-        SELLER_API_CLIENT_SECRET=site.upstream.client_secret,
-    )
+    begun = {"SELLER_PLATFORM_HISTORY_START": f"{FIRST_MONTH}"}
+    return connected_environment(site.upstream, site.database_url, site.home, **begun)

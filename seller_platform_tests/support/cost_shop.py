@@ -23,7 +23,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, account
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, add_product, issue_token, served
 
 PATH = "/cogs/cost-periods"
@@ -93,14 +93,7 @@ class Shop:
     @property
     def variables(self) -> dict[str, str]:
         """The environment in which the commands work on this warehouse."""
-        return environment(
-            self.home,
-            SELLER_PLATFORM_DATABASE_URL=self.warehouse.url,
-            SELLER_API_BASE_URL=self.service.base_url,
-            SELLER_API_CLIENT_ID=self.service.client_id,
-            SELLER_API_CLIENT_SECRET=self.service.client_secret,
-            SELLER_API_REDIRECT_URI=CALLBACK,
-        )
+        return connected_environment(self.upstream, self.warehouse.url, self.home)
 
     def _client(self, account: str) -> httpx.Client:
         return self.service.client(BOB if account == GB else ANN)

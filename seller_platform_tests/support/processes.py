@@ -17,10 +17,11 @@ from typing import IO, Any
 
 import httpx
 
+from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.support.command_line import check_document
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.fork_server import ForkedCommand
-from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
+from seller_platform_tests.support.independent_upstream import IndependentUpstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -146,18 +147,24 @@ def _running_on(home: Path) -> list[str]:
     return found
 
 
+def connected_environment(application: Upstream, database_url: str, home: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a fresh shell over a warehouse that reads an upstream."""
+    own = {
+        "SELLER_PLATFORM_DATABASE_URL": database_url,
+        "SELLER_API_BASE_URL": application.base_url,
+        "SELLER_API_CLIENT_ID": application.client_id,
+        "SELLER_API_CLIENT_SECRET": application.client_secret,
+        "SELLER_API_REDIRECT_URI": application.redirect_uri,
+    }
+    return environment(home, **{**own, **variables})
+
+
 def foreign_environment(upstream: IndependentUpstream, database_url: str, home: Path) -> dict[str, str]:
     """Return the variables that point a fresh installation at the foreign upstream."""
-    return environment(
-        home,
-        SELLER_PLATFORM_DATABASE_URL=database_url,
-        SELLER_PLATFORM_HISTORY_START="2026-01-01",
-        SELLER_API_BASE_URL=f"{upstream.url}/api/",
-        SELLER_API_AUTH_URL=f"{upstream.url}/login",
-        SELLER_API_CLIENT_ID=CLIENT_ID,
-        SELLER_API_CLIENT_SECRET=CLIENT_SECRET,
-        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
-    )
+    own = {"BASE_URL": f"{upstream.url}/api/", "AUTH_URL": f"{upstream.url}/login"}
+    variables = {f"SELLER_API_{name}": value for name, value in own.items()}
+    variables["SELLER_PLATFORM_HISTORY_START"] = "2026-01-01"
+    return connected_environment(upstream.application, database_url, home, **variables)
 
 
 def connect(variables: dict[str, str], *options: str, forked: bool = True) -> str:
