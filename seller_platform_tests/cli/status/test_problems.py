@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -26,30 +26,37 @@ from seller_platform.errors import (
     RequestsUsedUpError,
     SellerPlatformError,
     UpstreamUnavailableError,
+    WarehouseError,
 )
 from seller_platform.orchestration.assets.checks import RULES, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.monitoring.problem_kinds import KINDS
 from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import exported_to
+from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
+from seller_platform_tests.support.terminals import show
 
 ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
+MART, EXPORT = Derived.of(mart_named("account_profit_daily")), exported_to(ORDERS, "/lake")
 NOW = datetime.now(UTC)
 TODAY = Window.day(NOW.date())
 MONTH = Window.month_of(NOW.date() - timedelta(days=3))  # days of the last two are not due yet
-KEY = "de-1"
+KEY = "at-41"
 _CHECKED = {"error": "ERROR", "warning": "WARN", "note": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
 _CHANGED = {"rows": {"before": 100, "after": 50}}
-_HELD = Doubt("days", "no row was read", 9, 0, claim={}).note
+_WRITTEN = SellerPlatformError("/lake/orders: cannot be written", step="Make the folder writable.")
 
 
 @dataclass
@@ -62,22 +69,29 @@ class Site:
     def execute(self, statement: str, **values: object) -> None:
         self.database.execute(text(statement), values)
 
-    def fail(self, error: SellerPlatformError) -> None:
-        keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=None)
+    def fail(self, error: SellerPlatformError, run_id: str | None = None) -> None:
+        keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=run_id)
 
-    def note(self, name: str, value: object, restatement: object = None) -> None:
-        notes = {name: value}
-        store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes=notes, restatement=restatement)
+    def note(self, name: str, value: object, **columns: Any) -> None:
+        store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes={name: value}, **columns)
 
-    def contradict(self, *sentences: str) -> None:
+    def hold(self, name: str, amount: int | None = None) -> None:
+        claim = {} if amount is None else {"2026-03-01": (0, f"{amount - 4}"), "2026-03-02": (0, "4.00")}
+        notes = {"held": Doubt("days", "no row was read", 9, 0, claim).note}
+        store_receipt(self.database, dataset_named(name), KEY, MONTH, verdict="held", notes=notes, currency="EUR")
+
+    def mismatch(self, rows: int, *days_ago: int) -> None:
+        for days in days_ago or (0,):
+            at = NOW - timedelta(days=days)
+            store_receipt(self.database, ORDERS, KEY, MONTH, at=at, verdict="mismatch", rows=rows, announced=9)
+
+    def make(self, derived: Derived, *contradictions: str, error: SellerPlatformError | None = None) -> None:
+        """Note that a mart or an export of the month was made, or why it was not."""
         check = {"rule": "Sums agree.", "next_step": "Enter costs.", "is_warning": False, "since": f"{NOW}"}
-        self.execute(
-            "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, "
-            "failed_checks) VALUES ('', 'account_profit_daily', :key, :month, '1', now(), CAST(:found AS jsonb))",
-            key=KEY,
-            month=MONTH.start,
-            found=json.dumps({each: check | {"sentence": each} for each in sentences}),
-        )
+        checks = {each: check | {"sentence": each} for each in contradictions}
+        with self.database.begin() as connection:
+            state = state_of(connection, derived, KEY, MONTH)
+            keep_try(connection, derived, state, run_id=None, failed_checks=checks, error=error)
 
     def said(self) -> tuple[object, ...]:
         """Return what the tool of agents and the metrics say, and the severities of the checks that fail."""
@@ -103,18 +117,24 @@ class Site:
 
 
 @pytest.fixture
-def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    with open_platform(database, database_url, tmp_path):
-        account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
+def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with open_platform(database, database_url, tmp_path) as platform:
+        platform.upstream.issue_lasting_tokens()
+        platform.upstream.accounts = independent_upstream.ACCOUNTS[:1]
+        account = Account(41, "Shop", "AT", "EUR", "Europe/Berlin", "market.example", "A1FOREIGN")
         save_accounts(database, "default", [(KEY, account)])
-    extend_history(database, MONTH.start)
-    for dataset in REFRESHED:
-        mark_loaded(database, dataset, KEY, Window(MONTH.start, TODAY.end) if dataset.is_dated else TODAY)
-    site = Site(database, environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
-    for name, value in site.variables.items():
-        monkeypatch.setenv(name, value)
-    site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
-    return site
+        extend_history(database, MONTH.start)
+        for dataset in REFRESHED:
+            mark_loaded(database, dataset, KEY, Window(MONTH.start, TODAY.end) if dataset.is_dated else TODAY)
+        given = {
+            "SELLER_PLATFORM_DATABASE_URL": database_url,
+            "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
+        }
+        site = Site(database, environment(tmp_path, **given))
+        for name, value in site.variables.items():
+            monkeypatch.setenv(name, value)
+        site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
+        yield site
 
 
 @dataclass(frozen=True)
@@ -134,7 +154,7 @@ def _again(site: Site) -> None:
 
 
 def _noted(rows: int) -> dict[str, object]:
-    return {"rows": rows, "first": []}
+    return {"rows": rows, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
 
 
 def _list_accounts(site: Site, unusable: dict[str, str]) -> None:
@@ -152,20 +172,21 @@ CASES = [
     ),
     Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_again),
     Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_again),
+    Case(
+        "failed",
+        "error",
+        5,
+        lambda site: site.make(MART, error=WarehouseError("it was not built")),
+        lambda site: site.make(MART, error=WarehouseError("it is another problem")),
+        lambda site: site.make(MART),
+    ),
+    Case("failed", "error", 5, lambda site: site.make(EXPORT, error=_WRITTEN), end=lambda site: site.make(EXPORT)),
     Case("postponed", "note", 0, lambda site: site.fail(_USED_UP), end=_again),
-    Case(
-        "held",
-        "error",
-        5,
-        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="held", notes={"held": _HELD}),
-    ),
-    Case(
-        "mismatched",
-        "error",
-        5,
-        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=8, announced=9),
-        lambda site: store_receipt(site.database, ORDERS, KEY, MONTH, verdict="mismatch", rows=7, announced=9),
-    ),
+    Case("postponed", "warning", 0, lambda site: site.fail(_USED_UP, "run"), end=_again),
+    Case("held", "error", 5, lambda site: site.hold("orders", 8), lambda site: site.hold("orders", 9)),
+    Case("mismatched", "error", 5, lambda site: site.mismatch(8), lambda site: site.mismatch(7)),
+    # Three days confirm the total.
+    Case("mismatched", "warning", 0, lambda site: site.mismatch(8, 2, 1, 0), lambda site: site.mismatch(7)),
     Case("restated", "warning", 0, lambda site: site.note("was_settled", True, restatement=_CHANGED)),
     Case(
         "moved",
@@ -273,13 +294,7 @@ CASES = [
         ),
         end=lambda site: site.execute("UPDATE platform.comparisons SET started_at = now() - interval '8 days'"),
     ),
-    Case(
-        "contradicted",
-        "error",
-        5,
-        lambda site: site.contradict("Rows: 1."),
-        end=lambda site: site.execute("DELETE FROM platform.derived_partitions"),
-    ),
+    Case("contradicted", "error", 5, lambda site: site.make(MART, "Rows: 1."), end=lambda site: site.make(MART)),
     Case(
         "repeated",
         "warning",
@@ -298,7 +313,7 @@ def test_every_kind_is_planted() -> None:
     assert {case.kind for case in CASES} == {kind.name for kind in KINDS}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.code}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.severity} {case.code}")
 def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: Case) -> None:
     assert problems(site.database) == ()
     case.plant(site)
@@ -321,7 +336,7 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     if command.startswith("seller-platform query"):
         listed = site.database.execute(text(shlex.split(command)[-1])).mappings().all()
         assert {(each["kind"], each["severity"]) for each in listed} == {said}
-    is_checked = any(case.kind in rule.kinds for rule in RULES)
+    is_checked = "." not in read.dataset and any(case.kind in rule.kinds for rule in RULES)
     assert site.said() == ({(*said, "false")}, {(*said, "false")}, {_CHECKED[case.severity]} if is_checked else set())
     if read.dataset == "orders" and case.kind != "missing":
         sentences = seller_platform.read("orders", database_url=site.variables["SELLER_PLATFORM_DATABASE_URL"]).attrs
@@ -344,16 +359,70 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     assert problems(site.database)[0].acknowledged_by is None
 
 
-def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
-    site.contradict("Rows: 1.", "Rows: 2.")
+def test_a_sentence_has_rows_and_numbers_of_the_whole(site: Site) -> None:
+    cases, days = {case.kind: case for case in CASES}, f"{MONTH.start}..{MONTH.last_day}"
+    for kind, sentence in {
+        "restated": f"orders of {KEY}, {days}: settled days changed by more than 1 %: rows from 100 to 50.",
+        "keyless": "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they "
+        "were sent.",
+        "undeclared": "The upstream sent fields that are not declared: colour. Their values are kept in the column "
+        "`extra`.",
+    }.items():
+        cases[kind].plant(site)
+        assert [(each.kind, each.message) for each in problems(site.database)] == [(kind, sentence)]
 
-    before = [
-        run_here(["status", "--fail-on", each], site.variables).returncode for each in ("warning", "error", "never")
-    ]
+
+def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
+    site.make(MART, "Rows: 1.", "Rows: 2.")
+
+    before = site.status()[0]
     known = run_here(["acknowledge", "contradicted"], site.variables)
 
-    assert (before, known.returncode, site.status()[0]) == ([5, 5, 0], 0, 0), known.stderr
+    assert (before, known.returncode, site.status()[0]) == (5, 0, 0), known.stderr
     assert "2 problems are acknowledged" in known.stdout + known.stderr
+
+
+def test_sync_and_status_end_with_the_same_code(site: Site) -> None:
+    def codes(*words: str) -> list[int]:
+        options = ("error", "warning", "never")
+        return [run_here([*words, "--fail-on", each], site.variables).returncode for each in options]
+
+    for kind, expected in {"": [0, 0, 0], "keyless": [0, 5, 0], "altered": [5, 5, 0], "failed": [4, 4, 0]}.items():
+        for case in [each for each in CASES if each.kind == kind][:1]:
+            case.plant(site)
+
+        assert codes("sync", "--dataset", "warehouse_stock") == codes("status") == expected, kind
+
+
+def test_errors_come_first_by_their_money_and_are_never_left_out(site: Site) -> None:
+    site.note("was_settled", True, restatement={"order_total EUR": {"before": 0, "after": 7_000}}, currency="EUR")
+    held = {
+        "sales_by_product": 2,
+        "transactions": 10,
+        "orders": 900,
+        "daily_product_sales": -500,
+        "sales_by_date": None,
+    }
+    for name, amount in held.items():
+        site.hold(name, amount)
+    site.make(MART, error=WarehouseError("it was not built"))
+
+    seen, found = show(["status"], site.variables), problems(site.database)
+
+    assert [(each.severity, each.dataset, each.amount) for each in found] == [
+        ("error", "orders", 900),
+        ("error", "daily_product_sales", -500),
+        ("error", "transactions", 10),
+        ("error", "sales_by_product", 2),
+        ("error", "sales_by_date", None),
+        ("error", "marts.account_profit_daily", None),
+        ("warning", "orders", 7_000),
+    ]
+    assert re.findall(r"^(?:held|failed|restated) +(\S+) of ", seen.text, re.MULTILINE) == [
+        each.dataset for each in found if each.severity == "error"
+    ]
+    assert "More (restated): `seller-platform status --all`" in seen.text
+    assert len(seen.lines) > 24  # the errors alone need more
 
 
 def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
@@ -413,13 +482,7 @@ def test_an_altered_slice_is_no_loaded_one_of_the_map(site: Site) -> None:
 
 @pytest.mark.parametrize(("days", "kinds"), [(0, ["failed"]), (2, [])])
 def test_a_folder_of_exports_that_is_not_tried_any_more_leaves_nothing(site: Site, days: int, kinds: list[str]) -> None:
-    site.execute(
-        "INSERT INTO platform.derived_partitions (folder, name, account, month, fingerprint, tried_at, error, message, "
-        "failed_since) VALUES ('/gone', 'orders', :key, :month, '1', now() - :days * interval '1 day', 'OSError', "
-        "'No.', now())",
-        key=KEY,
-        month=MONTH.start,
-        days=days,
-    )
+    site.make(EXPORT, error=_WRITTEN)
+    site.execute("UPDATE platform.derived_partitions SET tried_at = now() - :days * interval '1 day'", days=days)
 
     assert [each.kind for each in problems(site.database)] == kinds

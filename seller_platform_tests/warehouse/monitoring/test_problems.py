@@ -1,17 +1,13 @@
-"""Tests when problems begin and end: first times are kept, and readings of the days end what is wrong with them."""
+"""Tests that readings of the days end what is wrong with them, and which confirm it."""
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
-from seller_platform.errors import CheckFailedError, UpstreamUnavailableError
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.warehouse.connections.accounts import account_of
-from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
@@ -20,8 +16,6 @@ from seller_platform_tests.support.stored_rows import connect_accounts
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 KEY, MONTH = "de-1", Window.month_of(date(2026, 3, 1))
 FIRST, SECOND = MONTH.until(date(2026, 3, 11)), MONTH.since(date(2026, 3, 11))
-_FIELDS = {"unknown_fields": ["colour"]}
-HELD = {"held": {"reason": "no row was read", "claim": {"2026-03-01": [0, "-120.50"], "2026-03-02": [0, "-4.00"]}}}
 NOW = datetime(2026, 8, 10, 12, tzinfo=UTC)
 
 
@@ -32,34 +26,6 @@ def _listed(database: Database) -> None:
 
 def _of_orders(database: Database) -> list[SliceProblem]:
     return [each for each in slice_problems(database, ["orders"], months=[MONTH.start]) if each.month]
-
-
-def _fail(database: Database, at: datetime) -> None:
-    error = CheckFailedError("it is odd") if at == NOW else UpstreamUnavailableError("GET /", "status 503", attempts=6)
-    keep_refusal(database, ORDERS, KEY, MONTH, error, run_id=None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "spoil"),
-    [
-        ("held", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, verdict="held", notes=HELD)),
-        ("mismatched", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, verdict="mismatch")),
-        ("undeclared", lambda database, at: store_receipt(database, ORDERS, KEY, MONTH, at=at, notes=_FIELDS)),
-        ("failed", _fail),
-    ],
-)
-def test_a_problem_keeps_its_first_time_until_it_ends(
-    database: Database, kind: str, spoil: Callable[[Database, datetime], object]
-) -> None:
-    spoil(database, NOW)
-    (first,) = _of_orders(database)
-    spoil(database, NOW + timedelta(days=1))
-    (again,) = _of_orders(database)
-
-    assert (first.kind, again.kind, first.since) == (kind, kind, again.since)
-    assert first.since == NOW or kind == "failed"
-    if kind == "held":
-        assert (first.amount, first.rows) == (Decimal("-124.50"), 0)
 
 
 def test_readings_that_together_have_its_days_end_a_mismatch(database: Database) -> None:

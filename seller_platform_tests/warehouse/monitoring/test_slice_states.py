@@ -17,7 +17,7 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded, store_receipt
+from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
 from seller_platform_tests.support.slices_of_receipts import fill_slices
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -75,41 +75,6 @@ def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Da
 
     assert states["de-1"] == [SliceState.LOADED, SliceState.INCOMPLETE, SliceState.LOADED]
     assert states["de-2"] == [SliceState.INCOMPLETE, SliceState.LOADED, SliceState.LOADED]
-
-
-def test_what_a_load_noted_are_problems_until_the_next_load(database: Database) -> None:
-    cells = {"rows": 3, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
-    notes: dict[str, dict[str, object]] = {
-        "keyless": {"null_keys": cells},
-        "duplicated": {"duplicate_keys": 2},
-        "replaced": {"replaced_text": cells},
-        "unreadable": {"unreadable_values": cells},
-        "overprecise": {"excess_digits": cells},
-        "undeclared": {"unknown_fields": ["colour"]},
-        "moved": {"moved": {"before": 3, "after": 4}},
-        "unusable": {"unusable_accounts": {"us-1": "it has no time zone"}},
-        "unusual": {"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}},
-        "restated": {"was_settled": True},
-    }
-
-    def found() -> dict[str, tuple[str, str]]:
-        statement = "SELECT kind, severity, message FROM platform.problems WHERE account = 'de-1' AND load_id > 0"
-        return {kind: (severity, message) for kind, severity, message in database.execute(text(statement))}
-
-    before = set(found())
-    noted = {name: value for each in notes.values() for name, value in each.items()}
-    restatement = {"rows": {"before": "100", "after": "90"}}
-    store_receipt(database, ORDERS, "de-1", MARCH, rows=11, notes=noted, restatement=restatement)
-    problems = found()
-    mark_loaded(database, ORDERS, "de-1", MARCH)
-
-    assert (set(problems) - before, set(found()) - before) == (set(notes), set())
-    assert {kind for kind in notes if problems[kind][0] == "error"} == {"unusable"}
-    assert [problems[kind][1] for kind in ("restated", "keyless", "undeclared")] == [
-        "orders of de-1, 2026-03-01..2026-03-31: settled days changed by more than 1 %: rows from 100 to 90.",
-        "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they were sent.",
-        "The upstream sent fields that are not declared: colour. Their values are kept in the column `extra`.",
-    ]
 
 
 def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Database) -> None:
