@@ -42,7 +42,7 @@ from seller_platform.warehouse.readers.relations import exported_to
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import open_platform
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.terminals import show
 
@@ -126,11 +126,7 @@ def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         extend_history(database, MONTH.start)
         for dataset in REFRESHED:
             mark_loaded(database, dataset, KEY, Window(MONTH.start, TODAY.end) if dataset.is_dated else TODAY)
-        given = {
-            "SELLER_PLATFORM_DATABASE_URL": database_url,
-            "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
-        }
-        site = Site(database, environment(tmp_path, **given))
+        site = Site(database, connected_environment(platform.upstream.application, database_url, tmp_path))
         for name, value in site.variables.items():
             monkeypatch.setenv(name, value)
         site.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
