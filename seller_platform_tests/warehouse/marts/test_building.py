@@ -139,6 +139,11 @@ def test_a_failed_build_is_stored_until_the_partition_is_built(shop: Shop) -> No
     assert (before, at_once, later, after_a_load, due()) == (1, 0, 1, 1, 0)
     assert tries() == [(*key, "third", None, None, None)]
 
+    shop.database.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 1) NOT VALID"))
+    build("fourth")
+
+    assert tries() == [(*key, "fourth", "MartBuildError", True, False)]
+
 
 def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
     loads = (
