@@ -123,6 +123,7 @@ def test_a_network_has_its_requests_and_a_refusal_is_an_error_of_the_api(
     refused, passed = (next(each for each in answers if each.status_code == status) for status in (429, 503))
     assert (refused.json()["status"], refused.json()["code"], refused.headers["retry-after"]) == ("error", 429, "1")
     assert {answer.status_code for answer in answers} == {429, 503}  # no service is there
+    assert min(answer.elapsed.total_seconds() for answer in answers if answer.status_code == 429) > 0.9
     assert (passed.json()["code"], passed.headers["retry-after"]) == (503, "5")
     assert other.status_code == 503
 
