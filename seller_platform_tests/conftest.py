@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
@@ -181,13 +182,14 @@ def company(postgres: EmbeddedServer) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: EmbeddedServer) -> Databases:
+def databases(postgres: EmbeddedServer) -> Iterator[Databases]:
     """Lends databases of that server."""
-    return Databases(postgres)
+    with closing(Databases(postgres)) as databases:
+        yield databases
 
 
 @pytest.fixture(scope="session")
-def dagster_databases(postgres: EmbeddedServer) -> Databases:
+def dagster_databases(postgres: EmbeddedServer) -> Iterator[Databases]:
     """Lends databases that have Dagster's tables, too."""
     # Imported here because Dagster takes a second to import, which most tests do not need.
     from seller_platform_tests.support.dagster_instance import postgres_instance
@@ -196,24 +198,23 @@ def dagster_databases(postgres: EmbeddedServer) -> Databases:
     with temporary_folder(folder_of_the_run()) as folder, postgres_instance(url, folder):
         pass
     end_connections(postgres, DAGSTER_TEMPLATE)
-    return Databases(postgres, DAGSTER_TEMPLATE)
+    with closing(Databases(postgres, DAGSTER_TEMPLATE)) as databases:
+        yield databases
 
 
 @pytest.fixture
-def database_url(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[str]:
-    """The URL of an empty, migrated database that only this test uses."""
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty, migrated database that only this test uses."""
     has_dagster = request.node.get_closest_marker("dagster_tables") is not None
-    databases = request.getfixturevalue("dagster_databases" if has_dagster else "databases")
-    name = databases.lend()
-    yield postgres.url(name)
-    databases.take_back(name)
+    databases: Databases = request.getfixturevalue("dagster_databases" if has_dagster else "databases")
+    with databases.lent() as database:
+        yield database
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """The same database, opened."""
-    with Database(database_url) as opened:
-        yield opened
+def database_url(database: Database) -> str:
+    """The URL of this database."""
+    return database.url
 
 
 @pytest.fixture

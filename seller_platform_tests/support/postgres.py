@@ -1,6 +1,7 @@
-"""Databases for tests, emptied after each test and used again.
+"""Databases for tests, emptied after each test and used again with their connection.
 
-A copy of the template takes a quarter of a second.
+A copy of the template takes a quarter of a second. A new connection reads the definitions of all tables that it uses,
+which takes more CPU than most tests.
 """
 
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from itertools import count
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import QueuePool
 
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 TEMPLATE = "template_seller"
@@ -64,48 +66,48 @@ class Databases:
 
     server: EmbeddedServer
     template: str = TEMPLATE
-    _free: list[str] = field(default_factory=list)
-    _definitions: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    _free: list[Database] = field(default_factory=list)
+    _definitions: dict[Database, tuple[object, ...]] = field(default_factory=dict)
     _kept: dict[tuple[str, str], object] = field(default_factory=dict)
 
-    def lend(self) -> str:
-        """Return the name of a database."""
-        if self._free:
-            return self._free.pop()
-        name = f"test_{next(_NUMBERS)}"
-        with psycopg.connect(self.server.database(name, template=self.template), autocommit=True) as connection:
+    @contextmanager
+    def lent(self) -> Iterator[Database]:
+        """Lend a database until the block ends. Then it is emptied, or dropped if more than its rows was changed.
+
+        That of a block that fails is not used again.
+        """
+        database = self._free.pop() if self._free else self._new()
+        yield database
+        with _only_connection(database) as connection:
+            connection.execute(_END_OTHERS)
+            definitions = _definitions(connection)
+            is_whole = definitions == self._definitions[database] and all(
+                _content(connection, table) == content for table, content in self._kept.items()
+            )
+            if is_whole and self._empty(connection):
+                self._definitions[database] = _definitions(connection)
+        if is_whole:
+            self._free.append(database)
+        else:
+            database.close()
+            drop_database(self.server, database.engine.url.database or "")
+
+    def _new(self) -> Database:
+        database = Database(self.server.database(f"test_{next(_NUMBERS)}", template=self.template))
+        with _only_connection(database) as connection:
             if not self._kept:
                 self._kept = {
                     table: content
                     for table in _with_pages(connection)
                     if (content := _content(connection, table)) != (None,)
                 }
-            self._definitions[name] = _definitions(connection)
-        return name
+            self._definitions[database] = _definitions(connection)
+        return database
 
-    @contextmanager
-    def lent(self) -> Iterator[Database]:
-        """Lend a database until the block ends, and open it; that of a block that fails is not used again."""
-        name = self.lend()
-        with Database(self.server.url(name)) as database:
-            yield database
-        self.take_back(name)
-
-    def take_back(self, name: str) -> None:
-        """Empty a database, or drop it if a test changed more than rows."""
-        with psycopg.connect(self.server.url(name), autocommit=True) as connection:
-            connection.execute(_END_OTHERS)
-            definitions = _definitions(connection)
-            is_whole = definitions == self._definitions.pop(name) and all(
-                _content(connection, table) == content for table, content in self._kept.items()
-            )
-            if is_whole:
-                has_new_files = self._empty(connection)
-                self._definitions[name] = _definitions(connection) if has_new_files else definitions
-        if is_whole:
-            self._free.append(name)
-        else:
-            drop_database(self.server, name)
+    def close(self) -> None:
+        """Close the connections to all databases."""
+        for database in self._definitions:
+            database.close()
 
     def _empty(self, connection: psycopg.Connection) -> bool:
         """Delete all rows, let sequences begin again, and return whether tables have new files.
@@ -123,6 +125,19 @@ class Databases:
             if (schema, name) not in self._kept:
                 connection.execute("SELECT setval(%s::oid::regclass, %s, false)", (sequence, start))
         return bool(large)
+
+
+@contextmanager
+def _only_connection(database: Database) -> Iterator[psycopg.Connection]:
+    """Lend the connection that a database has kept, as it was when it was new, and close all others of its pool."""
+    pool = database.engine.pool
+    assert isinstance(pool, QueuePool)
+    if pool.checkedin() > 1 or pool.checkedout():
+        database.close()
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # With a number, because psycopg forgets its prepared statements only after one that it has not seen before.
+        driver_of(connection).execute(f"DISCARD ALL -- {next(_NUMBERS)}".encode())
+        yield driver_of(connection)
 
 
 def end_connections(server: EmbeddedServer, name: str) -> None:

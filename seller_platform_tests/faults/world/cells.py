@@ -172,8 +172,7 @@ class World:
                 owner.execute(sql.SQL(statement).format(*values))
 
             if environment.encoding == "UTF8":
-                name = self.databases.lend()
-                stack.callback(self.databases.take_back, name)
+                name = stack.enter_context(self.databases.lent()).engine.url.database or ""
             else:
                 name = f"world_{environment.encoding}".lower()
                 execute(
