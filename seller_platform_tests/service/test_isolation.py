@@ -26,8 +26,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.served import (
     CALLBACK,
     add_product,
@@ -98,16 +97,13 @@ class World:
 
 
 @pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.nightly)])
-def world(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[World]:
-    name = f"test_isolation_{request.param}"
-    url = postgres.database(name, template="template_seller")
+def world(request: pytest.FixtureRequest, databases: Databases) -> Iterator[World]:
     with (
-        Database(url) as database,
-        running_app(url) as base_url,
+        databases.lent() as database,
+        running_app(database.url) as base_url,
         httpx.Client(base_url=base_url, timeout=PATIENCE_SECONDS) as client,
     ):
         yield _world(random.Random(request.param), database, client)
-    drop_database(postgres, name)
 
 
 def _world(rng: random.Random, database: Database, client: httpx.Client) -> World:

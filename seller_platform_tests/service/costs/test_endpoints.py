@@ -22,9 +22,9 @@ from seller_platform.service.costs.store import delete_periods, write_periods
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
     ANN,
@@ -61,10 +61,9 @@ def ann(shop: Served) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="session")
-def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
+def shared(databases: Databases) -> Iterator[httpx.Client]:
     """A client of such a service, for tests that store no costs of SKU-1."""
-    url = postgres.database("test_costs_shared", template="template_seller")
-    with Database(url) as database, served(database, url) as running, running.client(ANN) as client:
+    with databases.lent() as database, served(database, database.url) as running, running.client(ANN) as client:
         _add_products(database)
         yield client
 

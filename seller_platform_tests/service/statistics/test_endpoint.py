@@ -21,8 +21,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, execute, running_app
 from seller_platform_tests.support.served import stored as rows_stored
 
@@ -98,9 +97,8 @@ class Sums:
 
 
 @pytest.fixture(scope="module")
-def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
-    url = postgres.database("test_statistics", template="template_seller")
-    with Database(url) as database:
+def dashboard(databases: Databases) -> Iterator[tuple[Served, Stored]]:
+    with databases.lent() as database:
         load_sandbox(database, accounts=3, months=3, orders_per_month=300, today=TODAY)
         client_id, secret = add_application(database, "Reader", CALLBACK)
         stored = read_stored(database)
@@ -110,10 +108,8 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
             set_group(database, email, "All", stored.keys if email == ANN else ())
         _make_costs_awkward(database, stored.keys[0])
         stored.costs = read_stored(database).costs
-        with running_app(url) as base_url:
+        with running_app(database.url) as base_url:
             yield Served(base_url, database, client_id, secret), stored
-    # pytest-xdist may send more tests of this module to this process later.
-    drop_database(postgres, "test_statistics")
 
 
 def _make_costs_awkward(database: Database, account: str) -> None:
