@@ -5,9 +5,10 @@ import fcntl
 import gc
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
@@ -99,14 +100,20 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 def _collect_in_turns(session: pytest.Session) -> Generator[None, object, object]:
     if sys.dont_write_bytecode or not hasattr(session.config, "workerinput"):
         return (yield)
-    done = folder_of_the_run() / "collected"
-    with (folder_of_the_run() / "collecting").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            collected = yield
-            done.touch()
-            return collected
+    with _turn("collected") as is_first:
+        if is_first:
+            return (yield)
     return (yield)
+
+
+@contextmanager
+def _turn(name: str) -> Iterator[bool]:
+    """Yield whether no process of the run has had this turn; meanwhile the others wait for theirs."""
+    done = folder_of_the_run() / name
+    with done.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not done.exists()
+        done.touch()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -155,19 +162,30 @@ def revisions_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
-    """The embedded server of this test process."""
+    """The embedded server of this test process, with a copy of the files that the first process has made."""
+    made = folder_of_the_run() / "postgres"
+    with _turn("made") as is_first:
+        if is_first:
+            _make_server(made)
     with temporary_folder(folder_of_the_run()) as folder:
+        (folder / "postgres").mkdir(0o711)
+        subprocess.run(["cp", "-a", made / "data", folder / "postgres"], check=True)
         server = EmbeddedServer(folder / "postgres")
-        # No test needs its rows after a crash of the machine, and waiting for the disk takes most of a write's time.
-        # Databases that are emptied all the time need no vacuum, and plans do not depend on its moment.
-        with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
-            for name in ("autovacuum", "fsync", "full_page_writes"):
-                connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
-            connection.execute("SELECT pg_reload_conf()")
-        with Database(server.database(TEMPLATE)) as template:
-            template.migrate(partitions=2)
         yield server
         server.close()
+
+
+def _make_server(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    # No test needs its rows after a crash of the machine, and waiting for the disk takes most of a write's time.
+    # Databases that are emptied all the time need no vacuum, and plans do not depend on its moment.
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+        for name in ("autovacuum", "fsync", "full_page_writes"):
+            connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
+        connection.execute("SELECT pg_reload_conf()")
+    with Database(server.database(TEMPLATE)) as template:
+        template.migrate(partitions=2)
+    server.close()
 
 
 @pytest.fixture(scope="session")
