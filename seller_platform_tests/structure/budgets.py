@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_439,
     "warehouse": 18_890,
     "contract": 1_326,
-    "tests": 57_707,
+    "tests": 57_731,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
