@@ -21,7 +21,7 @@ from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.loads.holds import IDENTITY, RULES, TOTAL
+from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.monitoring.problem_kinds import KINDS
 from seller_platform_tests.api_reference import http_api, python_api, table
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
@@ -189,14 +189,13 @@ def _rules() -> str:
 
     def rows() -> Iterator[tuple[str, ...]]:
         for rule in RULES:
-            share = f"more than {rule.more_than_percent} %" + (
-                f" and more than {rule.more_than}" * (rule.more_than > 0)
+            limits = (
+                f"{scope.value}: more than {percent} %" + f" and {number}" * (number > 0) if percent else scope.value
+                for scope, (percent, number) in rule.limits.items()
             )
-            yield f"`{rule.name}`", rule.scope.value, share, rule.stops, rule.passes
-        for rule in (TOTAL, IDENTITY):
-            yield f"`{rule.name}`", rule.scope.value, "–", rule.stops, rule.passes
+            yield f"`{rule.name}`", "; ".join(limits), rule.stops, rule.passes
 
-    return table(("rule", "is about", "from", "stops", "lets pass"), rows())
+    return table(("rule", "is about", "stops", "lets pass"), rows())
 
 
 def _automation() -> str:

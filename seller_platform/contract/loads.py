@@ -49,6 +49,10 @@ CONTRADICTION = "contradiction"
 """The name of the note that says how the counts of a list contradict its pages."""
 UNKNOWN_PRODUCTS = "unknown_products"
 """The name of the note that counts the products that the upstream does not know."""
+DATED_ANEW = "dated_anew"
+"""The name of the note that lists earlier days with a row that came under another date, and is equal in all else."""
+WAITING = "waiting"
+"""The name of the note that lists the accounts whose time zone or currency is in doubt."""
 
 NO_PAGES: Mapping[bytes, PageFacts] = MappingProxyType({})
 

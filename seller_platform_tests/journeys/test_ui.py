@@ -187,7 +187,7 @@ def test_reports_checks_and_held_months_are_handled_in_the_dagster_ui(
     assert everything.unfinished == {}
     assert reports == "Materialized"
     assert evaluated == "Passed"
-    assert "no row was read" in held
+    assert "stored rows was read" in held
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
     assert not os.environ.get(SCREENSHOTS) or {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
@@ -362,7 +362,7 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
     desk.materialize_orders(month)
     desk.open_when_quiet(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
     command = desk.await_text(re.compile(r"seller-platform accept \d+"))
-    description = desk.await_text(re.compile("no row was read"))
+    description = desk.await_text(re.compile("stored rows was read"))
     desk.keep("reading-that-is-held")
     load = re.findall(r"seller-platform accept (\d+)", command)[-1]
     config = f"ops: {{accept: {{config: {{load: {load}, accepted_by: Kim, reason: the month was withdrawn}}}}}}\n"

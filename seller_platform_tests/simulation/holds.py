@@ -135,8 +135,8 @@ class Holds:
 
 
 def _claims(receipt: Receipt, note: str) -> list[tuple[str, _Claim]]:
-    claims: Mapping[str, tuple[int, str]] = (receipt["notes"] or {}).get(note, {}).get("claim", {})
-    return [(day, (rows, Decimal(amount))) for day, (rows, amount) in claims.items()]
+    claims: Mapping[str, tuple[int, str, str]] = (receipt["notes"] or {}).get(note, {}).get("claim", {})
+    return [(day, (rows, Decimal(amount))) for day, (rows, amount, _) in claims.items()]
 
 
 def _amount(dataset: Dataset, rows: Rows) -> Decimal:

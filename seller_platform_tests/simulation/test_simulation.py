@@ -58,9 +58,9 @@ def test_what_no_run_reached_and_what_one_did_despite_its_reason_are_named() -> 
     expected = reachable()
     reached = expected - {"verdict held"} - NOT_REACHED.keys()
 
-    assert problems_of(expected, reached | {"rule added_to_list"}) == [
+    assert problems_of(expected, reached | {"rule list"}) == [
         "never reached: verdict held",
-        "reached despite its reason: rule added_to_list",
+        "reached despite its reason: rule list",
     ]
 
 

@@ -15,11 +15,11 @@ BUDGETS = {
     "service": 11_155,
     "sandbox": 2_309,
     "answers": 1_411,
-    "ingest": 3_316,
+    "ingest": 3_397,
     "client": 4_439,
-    "warehouse": 18_890,
-    "contract": 1_326,
-    "tests": 57_731,
+    "warehouse": 18_933,
+    "contract": 1_330,
+    "tests": 58_065,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -2,21 +2,37 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Window
+from seller_platform.contract import LISTS, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import ImplausibleReadingError, SellerPlatformError, WarehouseUnavailableError
-from seller_platform.ingest.loads.slices import published
+from seller_platform.contract.loads import WAITING
+from seller_platform.errors import (
+    ACCOUNTS_NAMED,
+    ImplausibleReadingError,
+    SellerPlatformError,
+    WarehouseUnavailableError,
+    first_few,
+)
+from seller_platform.ingest.loads.slices import published, read_slice
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.account_keys import with_keys
-from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
+from seller_platform.warehouse.connections.accounts import (
+    KnownAccount,
+    KnownConnection,
+    accounts_by_key,
+    save_accounts,
+    save_user,
+)
 from seller_platform.warehouse.loads.holds import Accepted, Judge
+from seller_platform.warehouse.loads.receipts import newest_day_in_another_currency
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -36,9 +52,9 @@ def discover(
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     """Store the accounts that a connection can read, and return them with the receipt.
 
-    Accounts that it can no longer read are retired in the registry; their rows stay. A list that loses more than half
-    of its accounts, or has an account with another number, seller or marketplace, is read once more, and then held. Why
-    a list could not be stored is kept until one is, also where its API could not be opened.
+    Accounts that it can no longer read are retired in the registry; their rows stay. A list that contradicts the stored
+    one is read once more, and then held; its accounts keep their facts. Why a list could not be stored is kept until
+    one is, also where its API could not be opened.
 
     Args:
         api: Opens the API of a connection.
@@ -86,19 +102,23 @@ def _discover(
     with observed_load(slice_, run_id=run_id) as stored:
         user = fetch_user(api)
         with open_load(database, slice_, by_value=repairs) as load:
-            discovered, others = read_accounts(api, database, load)
+            discovered, identities = read_accounts(api, database, load)
             listed, facts = discovered.accounts, discovered.facts
             save_user(database, connection.name, *user)
             notes = dict(facts.notes)
             if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
                 notes["unusable_accounts"] = unusable
-            by_key = [(each.key, each) for each in listed]
+            known = [KnownAccount(each.key, connection.name, each) for each in listed]
+            waiting = {} if identities else _doubtful_changes(api, database, known)
+            if waiting:
+                notes[WAITING] = list(waiting)
             facts = replace(facts, requests=facts.requests + 1, notes=notes)
-            judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs, other_identities=others)
+            account = identities or first_few([*waiting.values()], ACCOUNTS_NAMED)
+            judge = Judge((), is_second, accepted, repairs, account, needs_person=bool(identities))
             receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
-            save_accounts(database, connection.name, by_key)
-    return [KnownAccount(each.key, connection.name, each) for each in listed], receipt
+            save_accounts(database, connection.name, [(each.key, each.account) for each in known])
+    return known, receipt
 
 
 def read_accounts(api: SellerApi, database: Database, load: Load) -> tuple[Discovered, str]:
@@ -117,3 +137,46 @@ def read_accounts(api: SellerApi, database: Database, load: Load) -> tuple[Disco
         extras = {0: discovered.extras[position]} if position in discovered.extras else {}
         load.spool.write([row], extras=extras, page=1, account=account.key)
     return replace(discovered, accounts=listed), others
+
+
+def _doubtful_changes(api: SellerApi, database: Database, listed: Sequence[KnownAccount]) -> dict[str, str]:
+    """Return the accounts whose other time zone or currency is in doubt, by key, and how each changed.
+
+    It is if most accounts change at once. A currency is also in doubt if amounts of a settled day stay.
+    """
+    stored = accounts_by_key(database, [each.key for each in listed])
+    changed = {}
+    for each in listed:
+        facts = [(of.account.timezone, of.account.currency_code) for of in (stored.get(each.key, each), each)]
+        if any(before and after and before != after for before, after in zip(*facts, strict=True)):
+            was, now = (" with ".join(filter(None, of)) for of in facts)
+            changed[each.key] = f"{each.key} was in {was} and is in {now}"
+    if len(changed) > 1 and 2 * len(changed) > len(stored):
+        return changed
+    known = [each for each in listed if each.key in changed and _amounts_stay(api, database, each)]
+    return {each.key: f"{changed[each.key]}, with the same amounts" for each in known}
+
+
+def _amounts_stay(api: SellerApi, database: Database, account: KnownAccount) -> bool:
+    """Whether a settled day that was read under another currency than the present one has the same amounts.
+
+    A day that cannot be read may have them.
+    """
+    today = utc_now().date()
+    for dataset in [each for each in LISTS if each.is_divisible and each.money and not each.is_computed]:
+        before = today - timedelta(days=dataset.lookback_days)
+        day = newest_day_in_another_currency(database, dataset, account, before)
+        if day is None:
+            continue
+        try:
+            with open_load(database, Slice.of(account, dataset, Window.day(day)), by_value=True) as load:
+                read_slice(api, database, account, load)
+                apart = load.compare()
+        except WarehouseUnavailableError:
+            raise
+        except SellerPlatformError:
+            return True
+        of_both = (apart.first_listed, apart.first_stored)
+        listed, stored = (Counter(tuple(row[each.name] for each in dataset.money) for row in rows) for rows in of_both)
+        return apart.listed == apart.stored and listed == stored
+    return False

@@ -4,11 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
-from seller_platform.contract import Source
+from seller_platform.contract import Source, Window
+from seller_platform.contract.loads import DATED_ANEW
 from seller_platform.errors import (
     ImplausibleReadingError,
     NotOfferedError,
@@ -98,6 +99,7 @@ def load_each(
     """Load slices side by side, and yield their results in order.
 
     Datasets that are looked up product by product follow all others, because the products are those of the inventory.
+    Earlier days that have a row which now has another date follow; their results are not yielded.
     Slices whose reading is implausible come last: each is read once more, `second_reading_seconds` after the last of
     the others.
 
@@ -118,6 +120,7 @@ def load_each(
     """
     load = loader.load if elsewhere is None else lambda request: elsewhere(request, loader)
     doubtful: list[SliceRequest] = []
+    dated_anew: list[SliceRequest] = []
     not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
     loaded: list[Receipt] = []
 
@@ -137,6 +140,9 @@ def load_each(
                 _record(loader, result)
             if result.receipt is not None:
                 loaded.append(result.receipt)
+                days = (result.receipt.notes or {}).get(DATED_ANEW, ())
+                windows = [Window.day(date.fromisoformat(day)) for day in days]
+                dated_anew.extend(replace(result.request, month=each, whole=True) for each in windows)
             if isinstance(result.error, NotOfferedError):
                 not_offered.append((result.request, result.error))
             else:
@@ -148,9 +154,13 @@ def load_each(
     requests = [replace(each, lookback_days=days.get((each.dataset.name, each.account))) for each in requests]
     for looked_up in (False, True):
         yield from results(each for each in requests if (each.dataset.source is Source.PRODUCT_LOOKUP) is looked_up)
+    read_again = {*dated_anew}
+    for result in results(read_again):
+        _LOG.info("%s was read again, because a row of it has another date now: %s", result.request, result.error or "")
     if doubtful:
         time.sleep(second_reading_seconds)  # in this thread, which Ctrl-C interrupts
-        yield from results([doubtful.pop(0) for _ in range(len(doubtful))])
+        second = results([doubtful.pop(0) for _ in range(len(doubtful))])
+        yield from (each for each in second if replace(each.request, is_second=False) not in read_again)
     offered = offered_pairs(loader.database, [request.dataset for request, _ in not_offered]) if not_offered else ()
     for request, error in not_offered:
         result = SliceResult(request, error=error)

@@ -10,14 +10,14 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import NotOfferedError, RequestError, RequestRefusedError
+from seller_platform.errors import NotOfferedError, ReadingHeldError, RequestError, RequestRefusedError
 from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.products import skus_of_account
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, was_loaded
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, was_loaded, why_it_waits
 from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -77,7 +77,8 @@ def load_slice(
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
-        ReadingHeldError: The second reading contradicts them, too. Only its receipt was stored.
+        ReadingHeldError: The second reading contradicts them, too, and only its receipt was stored; or the account's
+            time zone or currency is in doubt, and nothing was read.
         ListChangedError: The list changed during every attempt. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
@@ -88,11 +89,12 @@ def load_slice(
     """
     dataset, accepted = request.dataset, request.accepted
     started_at = utc_now()
-    settled = _settled_days(database, account, request, window, started_at=started_at)
-    was_settled = dataset.is_dated and len(settled) == window.days
+    settled, was_settled = _settled_days(database, account, request, window, started_at=started_at)
     is_second = request.is_second or accepted is not None
     judge = Judge(settled, is_second=is_second, accepted=accepted, repairs=request.repairs)
     slice_ = Slice.of(account, dataset, window)
+    if dataset.is_dated and (why := why_it_waits(database, account)):
+        raise ReadingHeldError(str(slice_), why[1], why[0])
     opened = open_load(database, slice_, by_value=request.by_value)
     with observed_load(slice_, run_id=run_id) as stored, opened as load:
         facts = read_slice(api, database, account, load)
@@ -167,15 +169,21 @@ def window_to_load(database: Database, account: KnownAccount, request: SliceRequ
 
 def _settled_days(
     database: Database, account: KnownAccount, request: SliceRequest, window: Window, *, started_at: datetime
-) -> frozenset[date]:
-    """Return the days of a window that were read after their last expected change.
+) -> tuple[frozenset[date], bool]:
+    """Return the days of a window that were read after their last expected change, and whether all were.
 
-    Rows that sum up their window have settled when all of its days have.
+    Rows that sum up their window have settled when all of its days have. Days that were read under a former time zone
+    or currency have settled, too, but the window has not: it is expected to change.
     """
     dataset, days = request.dataset, request.lookback_days
     lookback = timedelta(days=dataset.lookback_days if days is None else days)
     if not dataset.is_dated or window.start + lookback >= started_at.astimezone(account.zone).date():
-        return frozenset()
-    read = days_read(database, dataset, account.key, window, account.zone, now=started_at)
-    settled = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
-    return settled if dataset.is_divisible or len(settled) == window.days else frozenset()
+        return frozenset(), False
+
+    def settled(*, under_any: bool) -> frozenset[date]:
+        read = days_read(database, dataset, account.key, window, account.zone, now=started_at, under_any=under_any)
+        days = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
+        return days if dataset.is_divisible or len(days) == window.days else frozenset()
+
+    under_any = settled(under_any=True)
+    return under_any, len(under_any) == window.days and settled(under_any=False) == under_any

@@ -5,8 +5,9 @@ because an amount may be spelled 19.9 or 19.90: such a row stays, with its new h
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import filterfalse
 from struct import Struct, unpack
 from typing import Any
@@ -15,8 +16,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from seller_platform.contract import Dataset
+from seller_platform.contract import Dataset, Kind
 from seller_platform.warehouse.loads.copy_format import HASH_BYTES
+from seller_platform.warehouse.loads.day_changes import has_moments
 from seller_platform.warehouse.loads.profiles import Profile, profile_query
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_HASH, SELLER, table_for
 
@@ -72,6 +74,22 @@ WITH gone AS (DELETE FROM {table} WHERE {owned} AND ctid = ANY (%s::text[]::tid[
 
 _PUBLISH = sql.SQL("""
 INSERT INTO {table} ({columns}, {load_id}) SELECT {columns}, {load} FROM {pending} WHERE {inside}
+""")
+
+_KEPT_TWICE = sql.SQL("""
+SELECT gone.ctid::text FROM {table} AS gone JOIN {table} AS kept USING ({day}, {key})
+WHERE gone.{owned} AND kept.{owned} AND {inside_gone} AND NOT kept.ctid = ANY (%(gone)s::text[]::tid[])
+""")
+_CAME_LATER = sql.SQL("""
+SELECT gone.ctid::text FROM {table} AS gone JOIN {table} AS kept USING ({order_id})
+WHERE gone.{owned} AND kept.{owned} AND {inside_gone} AND kept.{day} <> gone.{day} AND kept.load_id > gone.load_id
+  AND ROW({entry_of_kept})::text = ROW({entry_of_gone})::text
+""")
+_DATED_ANEW = sql.SQL("""
+SELECT DISTINCT kept.{day} FROM {table} AS kept JOIN {pending} AS new USING ({order_id})
+WHERE kept.{owned} AND kept.{day} < {first_day} AND kept.{day} >= {first_day} - 62
+  AND ROW({entry_of_kept})::text = ROW({entry_of_new})::text
+ORDER BY 1 DESC LIMIT 31
 """)
 
 _FIRST_ROWS = sql.SQL("SELECT {content} FROM {rows} WHERE {inside} ORDER BY {order} LIMIT {most}")
@@ -238,6 +256,32 @@ class PendingRows:
             )
         return RowsApart(int(listed), len(gone), first_listed, first_stored)
 
+    def free_to_go(self, gone: Sequence[str]) -> set[str]:
+        """Return the gone rows whose key another row keeps, or that came later under another date, as they were."""
+        day, key = self._dataset.slice_column, _listed(self._dataset.key)
+        at = sql.SQL("gone.ctid = ANY (%(gone)s::text[]::tid[])")
+        names = {"day": sql.Identifier(day), "key": key, "inside_gone": at, **self._entry}
+        statements = [_KEPT_TWICE] * bool(self._dataset.key) + [_CAME_LATER] * bool(self._entry)
+        found = (self._execute(each, {"gone": list(gone)}, **names).fetchall() for each in statements)
+        return {address for rows in found for (address,) in rows}
+
+    def dated_anew(self, first_day: date) -> list[str]:
+        """Return earlier days that have a new row under another date: an entry of an order, equal in all else."""
+        if not self._entry:
+            return []
+        names = {"day": sql.Identifier(self._dataset.slice_column), "first_day": sql.Literal(first_day), **self._entry}
+        return [str(day) for (day,) in self._execute(_DATED_ANEW, **names)]
+
+    @property
+    def _entry(self) -> dict[str, sql.Composable]:
+        """The columns that stay when an entry of an order gets another date; nothing where rows are no entries."""
+        columns = [column.name for column in self._dataset.columns if column.kind not in (Kind.DATE, Kind.TIMESTAMP)]
+        orders = [name for name in columns if name.endswith("order_id")]
+        if not orders or not has_moments(self._dataset):
+            return {}
+        of_each = {f"entry_of_{table}": _listed(columns, table) for table in ("kept", "gone", "new")}
+        return {"order_id": sql.Identifier(orders[0]), **of_each}
+
     def move_to_history(self, gone: Sequence[str], load_id: int, inside: sql.Composable | None = None) -> Profile:
         """Move stored rows to schema `history`, and return their profile.
 
@@ -274,8 +318,8 @@ def ctid_of(address: bytes) -> str:
     return "({},{})".format(*unpack(">IH", address))
 
 
-def _listed(names: Any) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, names))
+def _listed(names: Iterable[str], table: str | None = None) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(*([table] if table else []), name) for name in names)
 
 
 def _unpacked(hashed: bytes) -> Any:

@@ -2,15 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
-from seller_platform.contract import Dataset
+import msgspec
+
+from seller_platform.contract import Dataset, Slicing
 from seller_platform.counts import count_of
-from seller_platform.warehouse.loads.day_changes import SCALE, WHOLE_LIST, DayChange, Figures
+from seller_platform.warehouse.loads.day_changes import ROWS, SUMS_ALIKE, WHOLE_LIST, DayChange, Figures, sum_changes
 
 READINGS_TO_BELIEVE = 3
 """A day of which readings say the same this often, each time at least 20 hours later, is published."""
@@ -19,28 +21,26 @@ AN_OPERATOR = "an operator"
 """Who accepts a reading, where no name is given."""
 
 _APART = timedelta(hours=20)
-_ALIKE = 0.05
+_ALIKE = Decimal("0.05")
 _CENT = Decimal("0.01")
-
-Claim: TypeAlias = tuple[int, str]
-"""What a reading says of a day: its rows, and how much it changes the sum of the first amount."""
 
 Figure: TypeAlias = tuple[Decimal | int, Decimal | int, str]
 """How many rows, of how many, and the column where it is of one. Instead of rows also sums."""
 
+Measure: TypeAlias = Callable[[Sequence[DayChange]], Iterator[Figure]]
+
 
 class RuleScope(StrEnum):
-    """What a rule is about."""
+    """What a rule is about; rules about one day come before those about several."""
 
-    SETTLED_DAY = "a settled day"
-    SETTLED_DAYS = "settled days together"
-    RECENT_DAY = "another day"
-    RECENT_DAYS = "other days together"
     READING = "the whole reading"
-    LIST = "a list without days"
-
-
-_TOGETHER = (RuleScope.SETTLED_DAYS, RuleScope.RECENT_DAYS)
+    SNAPSHOT = "a snapshot"
+    ACCOUNTS = "a list of accounts"
+    DAILY = "a list with one row a day"
+    SETTLED_DAY = "a settled day"
+    RECENT_DAY = "another day"
+    SETTLED_DAYS = "settled days together"
+    RECENT_DAYS = "other days together"
 
 
 @dataclass(frozen=True)
@@ -49,294 +49,201 @@ class Rule:
 
     Attributes:
         name: Names the rule in receipts.
-        measure: Yields what is compared, of a day or of several.
-        more_than_percent: The share from which on a reading is in doubt.
-        more_than: How many rows are never in doubt.
         reason: What is wrong, with places for `n`, `of`, `column` and `days`.
         stops: Wrong answers that it stops, for the documents.
         passes: True changes that it lets pass, for the documents.
+        limits: By what it is about, the percentage and the number of rows up to which nothing is in doubt.
+        measure: Yields what is compared, of a day or of several.
     """
 
     name: str
-    scope: RuleScope
-    measure: Callable[[Sequence[DayChange]], Iterator[Figure]]
-    more_than_percent: int
-    more_than: int
     reason: str
     stops: str
     passes: str
+    limits: Mapping[RuleScope, tuple[int, int]]
+    measure: Measure = lambda _: iter(())
 
 
-def _sum_of(number: Callable[[DayChange], int]) -> Callable[[Sequence[DayChange]], Iterator[Figure]]:
-    """Return the measure that compares a number of rows with those that are stored."""
-    return lambda changes: iter([(sum(map(number, changes)), sum(each.before for each in changes), "")])
+def _sum_of(number: Callable[[DayChange], int]) -> Measure:
+    """Return the measure that compares a number of rows with those that are stored or read, whichever are more."""
 
-
-_missing = _sum_of(lambda each: each.missing)
-_lost = _sum_of(lambda each: each.lost)
-_others = _sum_of(lambda each: each.others)
-_added = _sum_of(lambda each: max(0, each.after - each.before))
-
-
-def _nothing_read(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    if not any(each.after for each in changes):
-        yield from _missing(changes)
-
-
-def _emptied_days(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    """Of lists with one row a day."""
-    if all(each.before <= 1 for each in changes):
-        yield sum(each.before > each.after for each in changes), sum(each.before for each in changes), ""
-
-
-def _emptied_columns(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    """Of columns that most rows had, while there are rows."""
-    if both := _compared(changes):
-        for name in both[0][0].filled:
-            had, has = (sum(figures.filled[name] for figures in each) for each in both)
-            if 2 * had > sum(figures.rows for figures in both[0]):
-                yield had - has, had, name
-
-
-def _without_amounts(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    """Of all amounts of a row together."""
-    if both := _compared(changes):
-        had, has = (
-            max((sum(figures.filled[name] for figures in each) for name in each[0].gross), default=0) for each in both
-        )
-        yield had - has, had, ""
-
-
-def _compared(changes: Sequence[DayChange]) -> Sequence[tuple[Figures, ...]]:
-    """Return the figures before and after of the days that had rows; nothing unless all differ, and rows are left."""
-    pairs = [each.compared for each in changes if each.before]
-    compared = [pair for pair in pairs if pair is not None]
-    return [*zip(*compared, strict=True)] if compared == pairs and any(after.rows for _, after in compared) else []
-
-
-def _scaled(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    """Of the smaller sum, so that growing and shrinking are alike."""
-    for name, before, after in _sums(changes, "gross"):
+    def measure(changes: Sequence[DayChange]) -> Iterator[Figure]:
+        before, after = (sum(each.before for each in changes), sum(each.after for each in changes))
         if before:
-            yield abs(after - before), min(before, after) or _CENT, name
+            yield sum(map(number, changes)), max(before, after), ""
+
+    return measure
 
 
-def _turned(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    gross = {name: before for name, before, _ in _sums(changes, "gross")}
-    for name, before, after in _sums(changes, "net"):
-        yield abs(after - before) if before * after < 0 else 0, gross[name], name
+def _none_read(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    if all(each.lost == each.before for each in changes):
+        yield (stored := sum(each.before for each in changes)), stored, ""
 
 
-def _sums(changes: Sequence[DayChange], kind: str) -> Iterator[tuple[str, Decimal, Decimal]]:
+def _lost(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    yield sum(each.lost for each in changes), sum(each.before for each in changes), ""
+
+
+def _emptied(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of columns that most rows had, while there are rows."""
+    before, after = _compared(changes)
+    for name in [name for kind, name in before if kind == "filled" and after[ROWS]]:
+        had, has = (each["filled", name] for each in (before, after))
+        if 2 * had > before[ROWS]:
+            yield had - has, had, name
+
+
+def _sums(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of the smaller sum, so that growing and shrinking are alike; a sum that was 0 may be any."""
+    before, after = _compared(changes)
+    for name, change, least in sum_changes(before, after) if after[ROWS] else ():
+        if before["gross", name]:
+            yield change, least or _CENT, name
+
+
+def _values(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of columns in which most rows had a number."""
+    before, _ = _compared(changes)
+    for name, scaled in changes[0].scaled.items() if before else ():
+        if 2 * before["filled", name] > before[ROWS]:
+            yield scaled, before["filled", name], name
+
+
+def _compared(changes: Sequence[DayChange]) -> tuple[Figures, Figures]:
+    """Return the figures before and after of the days that had rows; none unless all of these were compared."""
+    before, after = Figures(), Figures()
     for each in changes:
-        if each.compared is not None and each.after:
-            before, after = (getattr(figures, kind) for figures in each.compared)
-            yield from ((name, before[name], after[name]) for name in before)
+        if each.before and each.compared is None:
+            return Figures(), Figures()
+        if each.before and each.compared is not None:
+            before.update(each.compared[0])
+            after.update(each.compared[1])
+    return before, after
 
 
-RULES = (
-    Rule(
-        "nothing",
-        RuleScope.READING,
-        _nothing_read,
-        99,
-        0,
-        "no row was read; {of} are stored",
-        "an empty list",
-        "an account that never had rows",
-    ),
-    Rule(
-        "no_amounts",
-        RuleScope.READING,
-        _without_amounts,
-        95,
-        0,
-        "nearly no amount is other than zero or null; {of} rows had one",
-        "all amounts zero or null, or all but one",
-        "some orders that are cancelled",
-    ),
-    Rule(
-        "emptied",
-        RuleScope.READING,
-        _emptied_columns,
-        95,
-        5,
-        "{column} is empty in {n} of {of} rows that had it",
-        "a column that the upstream lost",
-        "a column that few rows had",
-    ),
-    Rule(
-        "emptied_day",
-        RuleScope.SETTLED_DAY,
-        _emptied_columns,
-        95,
-        1,
-        "{column} is empty in {n} of {of} rows that had it, on {days}",
-        "SKU, order, name, ASIN or currency null on some days",
-        "a value that one row loses",
-    ),
-    Rule(
-        "emptied_recent_day",
-        RuleScope.RECENT_DAY,
-        _emptied_columns,
-        95,
-        5,
-        "{column} is empty in {n} of {of} rows that had it, on {days}",
-        "the same on days that may still change",
-        "values that some rows lose",
-    ),
-    Rule(
-        "others",
-        RuleScope.SETTLED_DAY,
-        _others,
-        25,
-        1,
-        "{n} of {of} rows are missing or others than before on {days}",
-        "rows of another account, other amounts, quantities or currencies, every row twice, one row many times",
-        "late changes of some rows; any change of a status or a name",
-    ),
-    Rule(
-        "others_of_many_days",
-        RuleScope.SETTLED_DAYS,
-        _others,
-        10,
-        20,
-        "{n} of {of} rows are missing or others than before on {days}",
-        "the same in a part of each day",
-        "late changes of less than a tenth of the rows",
-    ),
-    Rule(
-        "others_of_few_rows",
-        RuleScope.SETTLED_DAYS,
-        _others,
-        25,
-        2,
-        "{n} of {of} rows are missing or others than before on {days}",
-        "the same in an account with few rows",
-        "two rows of a few that change late",
-    ),
-    Rule(
-        "missing",
-        RuleScope.SETTLED_DAYS,
-        _missing,
-        1,
-        5,
-        "{n} of {of} rows are missing on {days}",
-        "a list that lost a page, spread over its days",
-        "some rows that were deleted late",
-    ),
-    Rule(
-        "scaled",
-        RuleScope.SETTLED_DAY,
-        _scaled,
-        100 * (SCALE - 1),
-        0,
-        "the amounts in {column} are more than five times larger or smaller on {days}",
-        "amounts times 100 or divided by it, even of one row a day",
-        "amounts that change by less",
-    ),
-    Rule(
-        "scaled_sums",
-        RuleScope.SETTLED_DAY,
-        _scaled,
-        150,
-        0,
-        "the sums in {column} are more than 2.5 times larger or smaller on {days}",
-        "the sums of another account, in a list with one row a day",
-        "sums that double",
-    ),
-    Rule(
-        "turned",
-        RuleScope.SETTLED_DAY,
-        _turned,
-        150,
-        0,
-        "the sum of {column} changed its sign on {days}",
-        "signs that are flipped, even of one row a day",
-        "a sum near zero that changes its sign",
-    ),
-    Rule(
-        "lost",
-        RuleScope.RECENT_DAY,
-        _lost,
-        40,
-        5,
-        "{n} of {of} rows are missing on {days}",
-        "half of a day missing, or rows of another account",
-        "rows that come or change; some that are deleted",
-    ),
-    Rule(
-        "lost_of_many_days",
-        RuleScope.RECENT_DAYS,
-        _lost,
-        20,
-        20,
-        "{n} of {of} rows are missing on {days}",
-        "a third of the rows missing, spread over the days",
-        "a fifth of the rows deleted",
-    ),
-    Rule(
-        "emptied_days",
-        RuleScope.READING,
-        _emptied_days,
-        20,
-        2,
-        "no rows on {n} of {of} days that had rows",
-        "a list with one row a day that loses days",
-        "two days without rows",
-    ),
-    Rule(
-        "lost_of_list",
-        RuleScope.LIST,
-        _lost,
-        50,
-        0,
-        "{n} of {of} rows are missing",
-        "a shortened list; the list of another account, or entirely other accounts",
-        "up to half of the products or accounts replaced",
-    ),
-    Rule(
-        "added_to_list",
-        RuleScope.LIST,
-        _added,
-        99,
-        20,
-        "{n} rows were added to {of}",
-        "every row twice, one row many times",
-        "a catalogue that grows by less than its size",
-    ),
+ACCOUNT = Rule(
+    "account",
+    "{column}",
+    "a seller under another number, another seller under a number; most accounts with another time zone or currency, "
+    "or another currency while the amounts of settled days stay",
+    "another title or country; another zone or currency of one account, whose rows say so",
+    {RuleScope.READING: (0, 0)},
 )
-"""The rules, the first one that applies names the reason. Each is about one share of one thing."""
+"""The rule about who an account is, and about its time zone and currency."""
 
 TOTAL = Rule(
     "total",
-    RuleScope.READING,
-    lambda _: iter(()),
-    0,
-    0,
     "the list announced no total, which it did before",
     "an empty or cut list without its counts",
     "a list that never announced one",
+    {RuleScope.READING: (0, 0)},
 )
 """The rule about what comes with the rows."""
 
-IDENTITY = replace(
+RULES = (
+    ACCOUNT,
+    Rule(
+        "nothing",
+        "none of {of} stored rows was read",
+        "an empty list; entirely other rows",
+        "an account that never had rows",
+        {RuleScope.READING: (99, 0)},
+        _none_read,
+    ),
+    Rule(
+        "emptied",
+        "{column} is empty in {n} of {of} rows that had it, {days}",
+        "SKU, order, name, ASIN, currency or quantity null or empty; all amounts of the rows zero or null",
+        "a column that few rows had; a value that one row loses",
+        {RuleScope.READING: (95, 5), RuleScope.SETTLED_DAY: (95, 1), RuleScope.RECENT_DAY: (95, 5)},
+        _emptied,
+    ),
+    Rule(
+        "others",
+        "{n} of {of} rows are missing or others than before {days}",
+        "rows of another account, other amounts, quantities, currencies or sales channels, every row twice",
+        "late changes of less than a tenth of the rows; any change of a status or a name",
+        {RuleScope.SETTLED_DAY: (25, 1), RuleScope.SETTLED_DAYS: (10, 2)},
+        _sum_of(lambda each: each.others),
+    ),
+    Rule(
+        "sums",
+        "the sum of {column} changes by {n}, {days}",
+        "amounts or fees that are doubled, times 100, divided by it, or have another sign, even of one row a day",
+        "sums that change by less",
+        {RuleScope.SETTLED_DAY: (int(100 * SUMS_ALIKE), 0)},
+        _sums,
+    ),
+    Rule(
+        "rows",
+        "{n} of {of} rows were added or are missing {days}",
+        "a list that lost a page, or has rows twice, spread over its days",
+        "some rows that come or are deleted late",
+        {RuleScope.SETTLED_DAYS: (1, 5)},
+        _sum_of(lambda each: abs(each.after - each.before)),
+    ),
+    Rule(
+        "lost",
+        "{n} of {of} rows are missing {days}",
+        "half of a recent day, a third of many days, days of a list with one row a day, more than half of the accounts",
+        "rows of recent days that come or change, some that are deleted; further accounts",
+        {
+            RuleScope.ACCOUNTS: (50, 0),
+            RuleScope.DAILY: (20, 2),
+            RuleScope.RECENT_DAY: (40, 5),
+            RuleScope.RECENT_DAYS: (20, 20),
+        },
+        _lost,
+    ),
+    Rule(
+        "list",
+        "{n} of {of} rows were added or are missing",
+        "a shortened list, the list of another account, every row twice, one row many times",
+        "a catalogue that less than doubles, or loses less than half; two products",
+        {RuleScope.SNAPSHOT: (49, 2)},
+        _sum_of(lambda each: max(each.lost, each.added)),
+    ),
+    Rule(
+        "values",
+        "{column} is five times larger or smaller, or of another currency, in {n} of {of} rows",
+        "stock times ten, costs times 100, costs in another currency",
+        "a stock-take; new costs of less than half of the products",
+        {RuleScope.SNAPSHOT: (50, 2)},
+        _values,
+    ),
     TOTAL,
-    name="identity",
-    reason="{column}",
-    stops="a seller under another number, another seller under a number",
-    passes="another title, country, currency or time zone",
 )
-"""The rule about who an account is."""
+"""The rules, the first one that applies names the reason. Each is about one share of one thing."""
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """What a reading says of a day.
+
+    Attributes:
+        rows: Its rows.
+        amount: How much it changes the sum of the first amount.
+        account: Of a list of accounts: which of them are others, and how.
+    """
+
+    rows: int
+    amount: Decimal = Decimal(0)
+    account: str = ""
+
+    def agrees_with(self, other: "Claim | None") -> bool:
+        """Whether another reading says the same, give or take a row or 5 %: a true list goes on changing."""
+        if other is None or self.account != other.account or (self.rows == 0) is not (other.rows == 0):
+            return False
+        most = max(abs(self.amount), abs(other.amount))
+        are_as_many = abs(self.rows - other.rows) <= max(Decimal(1), _ALIKE * max(self.rows, other.rows))
+        return are_as_many and abs(self.amount - other.amount) <= _ALIKE * most
+
+
+class Doubt(msgspec.Struct, frozen=True):
     """Why days of a reading contradict the stored rows.
 
     Attributes:
         rule: The name of the first rule that applies.
-        reason: A part of a sentence, such as "no row was read".
+        reason: A part of a sentence about the whole reading.
         rows_stored: Rows of these days, or of the newest snapshot before.
         rows_read: Rows of the reading of these days.
         claim: What the reading says of each of these days. Of a list without days all rows, under "".
@@ -346,16 +253,13 @@ class Doubt:
     reason: str
     rows_stored: int
     rows_read: int
-    claim: Mapping[str, Claim]
+    claim: dict[str, Claim]
 
     @property
     def note(self) -> dict[str, Any]:
         """The doubt as a receipt keeps it."""
-        return asdict(self)
-
-    @classmethod
-    def of_note(cls, note: Mapping[str, Any]) -> Self:
-        return cls(**{**note, "claim": {day: (rows, amount) for day, (rows, amount) in note["claim"].items()}})
+        note: dict[str, Any] = msgspec.to_builtins(self)
+        return note
 
 
 @dataclass(frozen=True)
@@ -378,6 +282,14 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Contradiction:
+    """A rule that applies to a day, and the column that it applies to, or of an account what is another."""
+
+    rule: Rule
+    column: str
+
+
+@dataclass(frozen=True)
 class Judge:
     """How a reading is judged before it is published.
 
@@ -387,140 +299,146 @@ class Judge:
         accepted: The doubt that an operator accepted.
         repairs: A person asked to store what is listed: a list that is what loads have stored before is not in doubt,
             however another program has changed the rows.
-        other_identities: Says of accounts that they have another number, seller or marketplace than before. Only a
-            person accepts these, however often the list says the same: other rows could come under their keys.
+        account: Says of accounts that they have another number, seller, time zone or currency than before.
+        needs_person: Only a person accepts this, however often the list says the same: other rows could come under
+            their keys.
     """
 
-    settled: Collection[date] = frozenset()
+    settled: Collection[date] | Collection[str] = frozenset()
     is_second: bool = False
     accepted: Accepted | None = None
     repairs: bool = False
-    other_identities: str = ""
+    account: str = ""
+    needs_person: bool = False
 
     def findings(
         self, dataset: Dataset, changes: Mapping[str, DayChange], *, lacks_total: bool
-    ) -> dict[str, list["Contradiction"]]:
-        """Return the rules that apply to each day in doubt.
-
-        Args:
-            changes: The change of each day.
-            lacks_total: Whether the list announced no total, which it did before.
-        """
+    ) -> dict[str, list[Contradiction]]:
+        """Return the rules that apply to each day in doubt, of the changes by day."""
         found: dict[str, list[Contradiction]] = defaultdict(list)
-        of_settled = {str(day) for day in self.settled}
-        settled = [day for day in sorted(changes) if day in of_settled]
-        recent = [day for day in sorted(changes) if day not in of_settled and day != WHOLE_LIST]
-        for rule in sorted(RULES, key=lambda rule: rule.scope in _TOGETHER):
+        settled = self._settled_of(changes)
+        recent = [day for day in sorted(changes) if day not in settled and dataset.is_dated]
+        for scope in RuleScope:
             # Days that a rule about one day applies to do not put other days in doubt.
             members = {
                 RuleScope.READING: [[*changes]],
-                RuleScope.LIST: [[*changes]] if WHOLE_LIST in changes else [],
+                RuleScope.SNAPSHOT: [[*changes]] if dataset.keeps_snapshots else [],
+                RuleScope.ACCOUNTS: [[*changes]] if dataset.slicing is Slicing.CONNECTION else [],
+                RuleScope.DAILY: [[*changes]] if dataset.key == (dataset.day,) and WHOLE_LIST not in changes else [],
                 RuleScope.SETTLED_DAY: [[day] for day in settled],
                 RuleScope.RECENT_DAY: [[day] for day in recent],
                 RuleScope.SETTLED_DAYS: [[day for day in settled if day not in found]],
                 RuleScope.RECENT_DAYS: [[day for day in recent if day not in found]],
             }
-            if not _concerns(rule, dataset):
-                continue
-            for days in members[rule.scope]:
-                findings = [
-                    Contradiction(rule, column)
-                    for number, whole, column in rule.measure([changes[day] for day in days])
-                    if whole and number > rule.more_than and 100 * number > rule.more_than_percent * whole
-                ]
-                for day in _contributing(rule, days, changes) if findings else ():
-                    found[day] += findings
-        if lacks_total:
-            for day in changes:
-                found[day].append(Contradiction(TOTAL, ""))
-        if self.other_identities:
-            for day in changes:
-                found[day].append(Contradiction(IDENTITY, self.other_identities))
+            for rule in RULES:
+                for days in members[scope] if scope in rule.limits else ():
+                    percent, number = rule.limits[scope]
+                    findings = [
+                        Contradiction(rule, column)
+                        for count, whole, column in rule.measure([changes[day] for day in days])
+                        if whole and count > number and 100 * count > percent * whole
+                    ]
+                    for day in _contributing(rule, days, changes) if findings else ():
+                        found[day] += findings
+        beside = [Contradiction(TOTAL, "")] * lacks_total + [Contradiction(ACCOUNT, self.account)] * bool(self.account)
+        for day in changes if beside else ():
+            found[day] += beside
         return dict(found)
 
     def held(
         self,
-        findings: Mapping[str, list["Contradiction"]],
+        findings: Mapping[str, list[Contradiction]],
         changes: Mapping[str, DayChange],
         readings: Mapping[str, Sequence[tuple[datetime, Claim]]],
         now: datetime,
-    ) -> tuple[dict[str, list["Contradiction"]], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[str, list[Contradiction]], dict[str, dict[str, Any]]]:
         """Return the days that are held, and those in doubt that are published, with the note of who accepts them.
 
-        If most of the days that had rows are held, all days that change are.
+        If most days that had rows, or most of their rows, are held, the whole reading is. So it is with settled days.
 
         Args:
             readings: When each day was held since it was last published, and what the reading said, newest first.
         """
         believed = {}
         for day in findings:
-            note = self._belief(day, claim_of(changes[day]), readings.get(day, ()), now)
+            note = self._belief(self.claim_of(changes[day]), day, readings.get(day, ()), now)
             if note is not None:
                 believed[day] = note
         held = {day: of_day for day, of_day in findings.items() if day not in believed}
-        had_rows = [day for day, change in changes.items() if change.before]
-        if 2 * sum(day in held for day in had_rows) > len(had_rows) > 1:
-            first = next(iter(held.values()))[0]
-            changed = [day for day, each in changes.items() if each.others or each.before != each.after]
-            held |= {day: [first] for day in changed if day not in held and day not in believed}
+        for days in (changes, self._settled_of(changes)):
+            rows = [(changes[day].before, day in held) for day in days if changes[day].before]
+            in_doubt = [before for before, is_held in rows if is_held]
+            if len(rows) > 1 and (
+                2 * len(in_doubt) > len(rows) or 2 * sum(in_doubt) > sum(before for before, _ in rows)
+            ):
+                first = next(iter(held.values()))[0]
+                held |= {day: [first] for day in changes if day not in held and day not in believed}
         return held, believed
 
+    def claim_of(self, change: DayChange) -> Claim:
+        """Return what a reading says of a day."""
+        return Claim(change.after, change.amount, self.account)
+
+    def doubt_about(
+        self,
+        findings: Mapping[str, Sequence[Contradiction]],
+        changes: Mapping[str, DayChange],
+        amount: tuple[str, Decimal] | None = None,
+        days: Collection[str] | None = None,
+    ) -> Doubt:
+        """Return the doubt about days, with the reason that the first rule gives which applies to any of them.
+
+        Args:
+            findings: Those of the whole reading.
+            amount: The name of the first amount, and its sum in the stored rows.
+            days: Those that the doubt is about, of those with findings; None for all.
+        """
+        first = min((each for of_day in findings.values() for each in of_day), key=lambda each: RULES.index(each.rule))
+        of_rule = [day for day, of_day in findings.items() if first in of_day]
+        figures = [each for each in first.rule.measure([changes[day] for day in of_rule]) if each[2] == first.column]
+        number, whole, _ = figures[0] if figures else (0, 0, "")
+        kind = "settled day" if {*of_rule} <= {*self._settled_of(changes)} else "day"
+        named = "in the list" if WHOLE_LIST in changes else f"on {count_of(len(of_rule), kind)}"
+        reason = first.rule.reason.format(n=number, of=whole, column=first.column, days=named)
+        judged = sorted(findings if days is None else days)
+        return Doubt(
+            first.rule.name,
+            f"{reason}{_of_reading(changes, amount)}",
+            sum(changes[day].before for day in judged),
+            sum(changes[day].after for day in judged),
+            {day: self.claim_of(changes[day]) for day in judged},
+        )
+
     def _belief(
-        self, day: str, claim: Claim, readings: Sequence[tuple[datetime, Claim]], now: datetime
+        self, claim: Claim, day: str, readings: Sequence[tuple[datetime, Claim]], now: datetime
     ) -> dict[str, Any] | None:
-        if (
-            self.accepted is not None
-            and self.other_identities in ("", self.accepted.doubt.reason)
-            and _say_the_same(claim, self.accepted.doubt.claim.get(day))
-        ):
+        if self.accepted is not None and claim.agrees_with(self.accepted.doubt.claim.get(day)):
             return self.accepted.note
         count, last = 1, now
         for moment, other in readings:
-            if not _say_the_same(claim, other):
+            if not claim.agrees_with(other):
                 break
             if last - moment >= _APART:
                 count, last = count + 1, moment
-        is_believed = count >= READINGS_TO_BELIEVE and not self.other_identities
+        is_believed = count >= READINGS_TO_BELIEVE and not self.needs_person
         return {"by": f"{count_of(count, 'reading')} that say the same"} if is_believed else None
 
-
-@dataclass(frozen=True)
-class Contradiction:
-    """A rule that applies to a day, and the column that it applies to."""
-
-    rule: Rule
-    column: str
+    def _settled_of(self, changes: Mapping[str, DayChange]) -> list[str]:
+        settled = set(map(str, self.settled))
+        return [day for day in sorted(changes) if day in settled]
 
 
-def claim_of(change: DayChange) -> Claim:
-    """Return what a reading says of a day."""
-    return change.after, str(change.amount)
-
-
-def doubt_about(findings: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]) -> Doubt:
-    """Return the doubt about days, with the reason that the first rule gives which applies to any of them."""
-    rank = {rule.name: number for number, rule in enumerate((IDENTITY, *RULES, TOTAL))}
-    first = min((each for of_day in findings.values() for each in of_day), key=lambda each: rank[each.rule.name])
-    days = [day for day, of_day in findings.items() if first in of_day]
-    figures = [each for each in first.rule.measure([changes[day] for day in days]) if each[2] == first.column]
-    number, whole, _ = figures[0] if figures else (0, 0, "")
-    kind = "settled day" if first.rule.scope in (RuleScope.SETTLED_DAY, RuleScope.SETTLED_DAYS) else "day"
-    reason = first.rule.reason.format(n=number, of=whole, column=first.column, days=count_of(len(days), kind))
-    judged = [changes[day] for day in findings]
-    return Doubt(
-        first.rule.name,
-        reason,
-        sum(each.before for each in judged),
-        sum(each.after for each in judged),
-        {day: claim_of(changes[day]) for day in sorted(findings)},
-    )
-
-
-def _concerns(rule: Rule, dataset: Dataset) -> bool:
-    if rule.name in ("emptied_days", "scaled_sums"):
-        return dataset.key == (dataset.day,)
-    # Dated rows are a whole where the account's time zone changed; some of their days may have never been read before.
-    return rule.name != "added_to_list" or not dataset.is_dated
+def _of_reading(changes: Mapping[str, DayChange], amount: tuple[str, Decimal] | None) -> str:
+    """Say how much of the whole reading differs, in rows, money and days."""
+    differ = [each for each in changes.values() if each.others or each.lost or each.added]
+    rows = max(sum(each.before for each in changes.values()), sum(each.after for each in changes.values()))
+    parts = [f"{sum(max(each.others, each.lost, each.added) for each in differ)} of {count_of(rows, 'row')}"]
+    if amount is not None:
+        name, whole = amount
+        parts.append(f"{sum(abs(each.amount) for each in differ):,.2f} of {whole:,.2f} in {name}")
+    if WHOLE_LIST not in changes:
+        parts.append(f"{len(differ)} of {count_of(len(changes), 'day')}")
+    return f" (in all {', '.join(parts)})" if differ else ""
 
 
 def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChange]) -> Iterator[str]:
@@ -528,14 +446,3 @@ def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChan
     for day in days:
         if any(number > 0 for number, _, _ in rule.measure([changes[day]])):
             yield day
-
-
-def _say_the_same(claim: Claim, other: Claim | None) -> bool:
-    """Whether two readings say the same of a day, give or take a row or 5 %: a true list goes on changing."""
-    if other is None or (claim[0] == 0) is not (other[0] == 0):
-        return False
-    amounts = Decimal(claim[1]), Decimal(other[1])
-    most = max(map(abs, amounts))
-    return abs(claim[0] - other[0]) <= max(1, _ALIKE * max(claim[0], other[0])) and abs(amounts[0] - amounts[1]) <= (
-        Decimal(str(_ALIKE)) * most
-    )

@@ -8,13 +8,14 @@ from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import exists, or_, select, text
+from sqlalchemy import exists, func, or_, select, text
 
 from seller_platform.contract import Dataset, Window
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.advisory_locks import lock_within
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, SLICES
+from seller_platform.warehouse.schema.tables import LOADS, SLICES, table_for
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -134,19 +135,53 @@ def days_read(
     zone: ZoneInfo,
     *,
     now: datetime,
+    under_any: bool = False,
 ) -> dict[date, date]:
     """Return the local day on which each day of a dated list that was read was last read.
 
-    A reading that is held does not count, and a revert is none. Days that were read under another time zone or currency
-    than the account's present one are left out.
+    A reading that is held does not count, and a revert is none.
+
+    Args:
+        under_any: Days that were read under another time zone or currency than the account's present one count, too.
     """
-    bound = {"of_dataset": dataset.name, "of_account": account, "begin": window.start, "end": window.end}
+    days = {"begin": window.start, "end": window.end, "under_any": under_any}
+    bound = {"of_dataset": dataset.name, "of_account": account, **days}
     return {
         day: moment.astimezone(zone).date()
         for month, moments in database.execute(_MONTHS_READ, bound)
         for day, moment in zip(Window.month_of(month).each_day(), moments, strict=False)
         if moment is not None and moment < now + CLOCKS_DIFFER and day in window
     }
+
+
+def newest_day_in_another_currency(
+    database: Database, dataset: Dataset, account: KnownAccount, before: date
+) -> date | None:
+    """Return the newest day with an amount that was read under another currency than the account's."""
+    rows, read = table_for(dataset).c, SLICES.c
+    statement = (
+        select(func.max(rows[dataset.slice_column]))
+        .join(SLICES, read.account == rows.account)
+        .where(rows.account == account.key, rows[dataset.slice_column] < before, rows[dataset.money[0].name] != 0)
+        .where(read.dataset == dataset.name, read.month == func.date_trunc("month", rows[dataset.slice_column]))
+        .where(read.currency != account.account.currency_code)
+    )
+    day: date | None = database.execute(statement).scalar_one()
+    return day
+
+
+def why_it_waits(database: Database, account: KnownAccount) -> tuple[int, str] | None:
+    """Return the held list of accounts that puts the account's time zone or currency in doubt, and its reason."""
+    bound = {"connection": account.connection, "of_account": account.key}
+    return database.execute(_WAITS, bound).tuples().one_or_none()
+
+
+_WAITS = text("""
+    SELECT held.id, held.notes #>> '{held,reason}'
+    FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
+    WHERE slice.dataset = 'accounts' AND slice.account = :connection AND held_load_ids <> '{}'
+      AND jsonb_exists(held.notes -> 'waiting', :of_account)
+""")
 
 
 def open_holds(database: Database) -> tuple[Receipt, ...]:
@@ -169,7 +204,7 @@ _MONTHS_READ = text(f"""
     SELECT month, days_read
     FROM platform.slices AS slice LEFT JOIN platform.accounts AS present ON present.key = slice.account
     WHERE slice.dataset = :of_dataset AND slice.account = :of_account AND days_read IS NOT NULL
-      AND month >= date_trunc('month', CAST(:begin AS timestamp)) AND month < :end AND {_IS_PRESENT}
+      AND month >= date_trunc('month', CAST(:begin AS timestamp)) AND month < :end AND (:under_any OR {_IS_PRESENT})
 """)  # noqa: S608  # a constant
 
 

@@ -7,10 +7,12 @@ again.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, Self
 
@@ -21,15 +23,15 @@ from sqlalchemy import Connection, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.loads import NO_PAGES, CountVerdict, LoadFacts, PageFacts
+from seller_platform.contract.loads import DATED_ANEW, NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, DayChange, day_changes
+from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, DayChange, day_changes, has_moments
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
-from seller_platform.warehouse.loads.holds import Claim, Contradiction, Doubt, Judge, doubt_about
+from seller_platform.warehouse.loads.holds import Claim, Doubt, Judge
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
 from seller_platform.warehouse.loads.profiles import (
     NO_ROWS,
@@ -54,8 +56,7 @@ _HAS_MOVED = text("""
         WHERE NOT is_other AND window_start <= :first_day AND window_end >= :before_day
     ), 0)
     FROM (
-        SELECT id, window_start, window_end,
-               coalesce(time_zone <> :time_zone OR currency <> :currency, false) AS is_other
+        SELECT id, window_start, window_end, coalesce(time_zone <> :time_zone, false) AS is_other
         FROM platform.published_loads
         WHERE dataset = :of_dataset AND account = :of_account
           AND window_start < :before_day AND window_end > :first_day
@@ -308,6 +309,8 @@ class Load:
         gone = [ctid_of(address) for address in addresses]
         if gone and new:
             gone = pending.drop_equal(gone)
+        if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
+            whole = replace(whole, facts=replace(facts := whole.facts, notes={**facts.notes, DATED_ANEW: days}))
         parts = [whole]
         if judge is not None and judge.repairs and self._is_listed_as_loaded(cursor):
             judge = None
@@ -329,27 +332,33 @@ class Load:
         return receipts
 
     def _judged(
-        self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge, pending: PendingRows, gone: Sequence[str]
+        self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge, pending: PendingRows, gone: Sequence[str] | None
     ) -> list[_Part]:
         """Return the parts of the reading: all of it if no day is in doubt, else runs of days."""
         dataset, window = self.slice.dataset, self.slice.window
         lacks_total = whole.facts.announced is None and self._announced_before()
         if dataset.is_dated and not gone and not judge.settled and not lacks_total:
             return [whole]  # rows were added to days that change
-        has_moved = dataset.is_dated and self._has_moved()
-        is_new = dataset.keeps_snapshots and not self._count()
-        changes = day_changes(
-            cursor,
-            dataset,
-            pending.table,
-            inside=self._newest_snapshot() if is_new else self._inside(window),
-            gone=None if is_new else gone,
-            read=self.spool.days if dataset.is_dated and not has_moved else None,
-            currency=self.slice.currency,
-        )
-        if has_moved:  # times without a zone have changed, too, so that only numbers of rows can be compared
-            changes = {day: replace(each, lost=each.missing, others=each.missing) for day, each in changes.items()}
-        judged, findings = changes, judge.findings(dataset, changes, lacks_total=lacks_total)
+        inside, rows, read = self._inside(window), sql.Composed([pending.table]), None
+        if dataset.keeps_snapshots and not self._count():
+            inside, gone = self._newest_snapshot(), None
+        elif dataset.is_dated and not self._has_moved():
+            read = self.spool.days
+        elif dataset.is_dated and judge.settled:  # under another time zone days are others, and rows cross their border
+            if dataset.is_divisible:
+                column = dataset.day if dataset.day and has_moments(dataset) else dataset.slice_column
+                within = sql.SQL("{column} > {}::date + 1 AND {column} < {}::date").format(
+                    min(judge.settled), max(judge.settled), column=sql.Identifier(column)
+                )
+                inside = sql.SQL("{} AND {}").format(inside, within)
+                rows = sql.SQL("(SELECT * FROM {} WHERE {}) AS pending").format(rows, within)
+            judge = replace(judge, settled={WHOLE_LIST})
+        of_reading = partial(day_changes, cursor, dataset, rows, inside=inside, read=read, currency=self.slice.currency)
+        judged = changes = of_reading(gone=gone)
+        findings = judge.findings(dataset, changes, lacks_total=lacks_total)
+        if findings and gone and (free := pending.free_to_go(gone)):
+            judged = changes = of_reading(gone=[each for each in gone if each not in free])
+            findings = judge.findings(dataset, changes, lacks_total=lacks_total)
         if findings and whole.facts.verdict is not CountVerdict.MISMATCH:
             contradicted = self._contradicted(changes)
             judged = {day: each for day, each in changes.items() if day not in contradicted}
@@ -358,19 +367,19 @@ class Load:
             return [whole]
         readings = held_readings(self._connection, dataset, self.slice.account, window)
         held, believed = judge.held(findings, judged, readings, whole.started_at)
+        stored = self._profile(cursor, inside).amounts if dataset.money else {}
+        amount = next(((column.name, sum(stored.values(), Decimal(0))) for column in dataset.money), None)
         if believed:
-            doubt = doubt_about({day: findings[day] for day in believed}, changes)
+            doubt = judge.doubt_about({day: findings[day] for day in believed}, changes, amount)
             accepted = {**next(iter(believed.values())), **doubt.note}
             whole = replace(whole, facts=replace(whole.facts, notes={**whole.facts.notes, "accepted": accepted}))
         if not held:
             return [whole]
         if not dataset.is_divisible or all(day in held for day, each in changes.items() if each.before or each.after):
-            return [replace(whole, doubt=doubt_about(held, changes))]
-        return self._parts(whole, held, changes)
+            return [replace(whole, doubt=judge.doubt_about(held, changes, amount))]
+        return self._parts(whole, partial(judge.doubt_about, held, changes, amount), held)
 
-    def _parts(
-        self, whole: _Part, held: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]
-    ) -> list[_Part]:
+    def _parts(self, whole: _Part, doubt_about: Callable[..., Doubt], held: Collection[str]) -> list[_Part]:
         """Return a part for each run of days that are held, and of days that are not. The requests are divided."""
         days, facts = self.slice.window.each_day(), whole.facts
         runs = [(is_held, list(run)) for is_held, run in groupby(days, key=lambda day: str(day) in held)]
@@ -378,7 +387,7 @@ class Load:
         for number, (is_held, run) in enumerate(runs):
             doubt = None
             if is_held:
-                doubt = doubt_about({str(day): held[str(day)] for day in run}, changes)
+                doubt = doubt_about(days=[str(day) for day in run])
             rows = sum(self.spool.days[str(day)] for day in run)
             of_part = replace(
                 facts,
@@ -408,10 +417,9 @@ class Load:
         return contradicted if is_by_day else [WHOLE_LIST] if contradicted else []
 
     def _has_moved(self) -> bool:
-        """Whether rows of the slice were read under another time zone or currency, and not all of them again since."""
+        """Whether rows of the slice were read under another time zone, and not all of them again since."""
         of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
-        under = {"time_zone": self.slice.time_zone, "currency": self.slice.currency}
-        return self._connection.execute(_HAS_MOVED, of_days | under).scalar_one() is True
+        return self._connection.execute(_HAS_MOVED, {**of_days, "time_zone": self.slice.time_zone}).scalar_one() is True
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
         """Make the stored slice what it was before a load, and write a receipt of its own.
@@ -570,7 +578,7 @@ class Load:
 
 def doubt_of(receipt: Receipt) -> Doubt:
     """Return why a reading was held."""
-    return Doubt.of_note((receipt.notes or {})["held"])
+    return msgspec.convert((receipt.notes or {})["held"], Doubt)
 
 
 def held_error(receipt: Receipt) -> ReadingHeldError:
@@ -622,8 +630,8 @@ def held_readings(
     Of a list without days the readings stand under the day "".
     """
     held: dict[str, list[tuple[datetime, Claim]]] = defaultdict(list)
-    for day, moment, (rows, amount) in connection.execute(_HELD, _days_of(dataset, account, window)):
-        held[day].append((moment, (rows, amount)))
+    for day, moment, says in connection.execute(_HELD, _days_of(dataset, account, window)):
+        held[day].append((moment, msgspec.convert(says, Claim)))
     return held
 
 

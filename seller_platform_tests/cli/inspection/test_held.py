@@ -81,7 +81,8 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
     assert (reading["first_day"], reading["last_day"], reading["reason"]) == (
         "2026-02-20",
         "2026-02-20",
-        "500 of 528 rows are missing on 1 day",
+        "500 of 528 rows are missing on 1 day "
+        "(in all 500 of 1,203 rows, 0.00 of 947,723.30 in order_total, 1 of 25 days)",
     )
     assert f'load {reading["load_id"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
     assert (accepted["accepted_load_id"], accepted["load"]["rows"]) == (reading["load_id"], 28)
@@ -98,6 +99,8 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
     _store_extra(platform.database, 8, day=20, total=5)
     worse = run_here(["accept", str(reading["load_id"]), "--json"], variables)
 
-    assert reading["reason"] == "10 of 38 rows are missing or others than before on 1 settled day"
+    assert reading["reason"].startswith(
+        "10 of 38 rows are missing or others than before on 1 settled day (in all 10 of "
+    )
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")
     assert platform.database.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from seller_platform.errors import (
 from seller_platform.orchestration.assets.checks import RULES, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
-from seller_platform.warehouse.loads.holds import Doubt
+from seller_platform.warehouse.loads.holds import Claim, Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
@@ -76,7 +77,8 @@ class Site:
         store_receipt(self.database, ORDERS, KEY, MONTH, rows=11, announced=11, notes={name: value}, **columns)
 
     def hold(self, name: str, amount: int | None = None) -> None:
-        claim = {} if amount is None else {"2026-03-01": (0, f"{amount - 4}"), "2026-03-02": (0, "4.00")}
+        amounts = {} if amount is None else {"2026-03-01": Decimal(amount - 4), "2026-03-02": Decimal(4)}
+        claim = {day: Claim(0, each) for day, each in amounts.items()}
         notes = {"held": Doubt("days", "no row was read", 9, 0, claim).note}
         store_receipt(self.database, dataset_named(name), KEY, MONTH, verdict="held", notes=notes, currency="EUR")
 

@@ -255,7 +255,7 @@ def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
 
     orders = independent_upstream.order_rows("A.2|FOREIGN", "platform", independent_upstream.MONTHS[0])
     assert (while_gone, kept) == ([OF_ANA], [(len(orders) * 2,)])
-    assert doubt_of(held).reason == "no row was read; 1 are stored"
+    assert doubt_of(held).reason == "none of 1 stored rows was read (in all 1 of 1 row)"
     assert back == while_held == installed.keys() == installed.partitions() == BOTH
     assert open_holds(installed.database) == ()
 
