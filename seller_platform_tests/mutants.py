@@ -69,8 +69,10 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         "service/oauth/test_token_endpoint.py",
     ),
     **dict.fromkeys(("warehouse.books.closing", "warehouse.marts.journal_entries"), ("warehouse/books",)),
-    "warehouse.marts.due": tuple(f"warehouse/marts/test_{name}.py" for name in ("due", "building")),
-    "warehouse.exports.partitions": ("warehouse/exports/test_partitions.py",),
+    **dict.fromkeys(
+        ("warehouse.marts.due", "warehouse.exports.partitions"),
+        tuple(f"warehouse/{name}.py" for name in ("marts/test_due", "marts/test_building", "exports/test_partitions")),
+    ),
     "warehouse.monitoring.sampling": ("warehouse/monitoring/test_sampling.py",),
     **dict.fromkeys(
         ("warehouse.schema.slices", "warehouse.schema.slice_problems", "warehouse.schema.unread_slices"),

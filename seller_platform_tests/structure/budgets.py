@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_439,
     "warehouse": 18_933,
     "contract": 1_330,
-    "tests": 58_065,
+    "tests": 58_077,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

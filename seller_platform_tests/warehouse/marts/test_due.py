@@ -19,7 +19,7 @@ from seller_platform.warehouse.marts.due import Derived, state_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.shop import MARCH, Shop
+from seller_platform_tests.support.shop import MARCH, MONTHS, Shop
 
 ACCOUNT, THIS_MONTH = "us-1", Window.month_of(utc_now().date())
 FAILED = ListChangedError("A list", attempts=3, last="more rows")
@@ -66,6 +66,16 @@ def test_each_input_stops_each_mart_that_reads_it(
                 error = state_of(connection, Derived.of(mart), ACCOUNT, month).input_problem()
                 assert (error and error.kind) == (kind if dataset in mart.datasets else None), (mart.name, dataset.name)
             connection.execute(delete(SLICES))
+
+
+def test_an_input_of_the_month_before_is_none_of_this_month(shop: Shop) -> None:
+    mart = mart_named("product_performance_monthly")
+    for dataset in mart.datasets:
+        store_receipt(shop.database, dataset, ACCOUNT, MARCH)
+    with shop.database.begin() as connection:
+        after, own = (state_of(connection, Derived.of(mart), ACCOUNT, month) for month in (*MONTHS[3:], MARCH))
+
+    assert (after.missing, own.missing) == (["daily_product_sales", "transactions"], [])
 
 
 def _is_current(shop: Shop, mart: Mart) -> bool:
