@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from seller_platform.ingest.loads.loading import SliceResult
     from seller_platform.ingest.loads.planner import DueSlice, Planner
 
+_BELIEVED = "A row that is sent again is believed to be stored: what another program changed is found by `verify`."
 _COLUMNS = ("dataset", "slices", "rows", "announced", "verdict", "changed")
 
 
@@ -192,7 +193,7 @@ class SyncScope:
     help="First month to read as a whole. History begins with it unless it began before.",
 )
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
-@click.option("--full", is_flag=True, help="Read every month of history as a whole.")
+@click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}")
 @click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
 @click.option(
     "--sample", "only_sample", is_flag=True, help="Only compare stored months that are drawn at random, value by value."
@@ -239,7 +240,7 @@ def sync(
     with open_served_installation() as installation:
         synced = run_sample(installation, output) if only_sample else run_sync(installation, selection, output)
         report_loads(installation)
-        said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else []
+        said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else [_BELIEVED] * full
         found = current_problems(installation)
     error = problem_of(synced, found, fail_on)
     if not isinstance(error, SlicesFailedError):

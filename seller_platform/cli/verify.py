@@ -8,6 +8,7 @@ from datetime import date
 import click
 
 from seller_platform.cli.connect import open_stored_apis
+from seller_platform.cli.costs import user_name
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
 from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
@@ -27,6 +28,7 @@ from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import account_titles, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
+from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 
 _COLUMNS = ("dataset", "first_day", "not_stored", "not_listed", "result")
@@ -99,6 +101,8 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
         raise NotConnectedError
     chosen = accounts_named(database, selection.accounts or ())
     since = history_start_in(database, installation.settings, selection.first_month)
+    for dataset in datasets:  # rows of months that were never loaded are compared with nothing
+        recount(database, dataset)
     planner = planner_for(installation, chosen, since)
     today = {day.account: day.today for day in planner.days}
     months = months_of_history(selection.first_month, selection.last_month, since)
@@ -112,7 +116,9 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     requests = [each.request for each in division.in_order()]
     changing = {each.request for each, is_settled in due.items() if not is_settled}
     with open_stored_apis(installation) as api:
-        comparer = SliceComparer(database, api, planner.now, adaptive=planner.adaptive, repairs=repairs)
+        comparer = SliceComparer(
+            database, api, planner.now, adaptive=planner.adaptive, repairs=user_name() if repairs else None
+        )
         if selection.accounts is None and selection.datasets is None:
             comparisons += comparer.compare_each([SliceRequest(ACCOUNTS, each.name, None) for each in connected])
         with output.progress(f"Comparing {count_of(len(chosen), 'account')}", len(requests)) as show:

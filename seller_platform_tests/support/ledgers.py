@@ -44,11 +44,14 @@ class BookedAccount:
     def known(self) -> KnownAccount:
         return KnownAccount(self.key, "default", self.account)
 
-    def load(self, month: Window, entries: Sequence[Entry], *, read_on: date | None = None) -> int:
+    def load(
+        self, month: Window, entries: Sequence[Entry], *, read_on: date | None = None, by_value: str | None = None
+    ) -> int:
         """Load the ledger of a month, as it is read on a day; by default 20 days after the month. Return the load."""
         moment = datetime.combine(read_on or month.end + timedelta(days=20), time(), tzinfo=UTC)
         zone, currency = self.account.timezone, self.account.currency_code
-        with open_load(self.database, Slice(TRANSACTIONS, self.key, month, time_zone=zone, currency=currency)) as load:
+        slice_ = Slice(TRANSACTIONS, self.key, month, time_zone=zone, currency=currency)
+        with open_load(self.database, slice_, by_value=by_value) as load:
             if entries:
                 load.spool.write([self._row(each) for each in entries], page=1)
             facts = LoadFacts(1, 1, 0, len(entries), CountVerdict.MATCH)

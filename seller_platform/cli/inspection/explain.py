@@ -17,6 +17,7 @@ from seller_platform.errors import unknown_dataset
 from seller_platform.settings import Settings
 from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named, base_urls
+from seller_platform.warehouse.history.changes import repairs_of
 from seller_platform.warehouse.loads.provenance import FormerVersion, Provenance, Request, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.loads.slices import Receipt
@@ -131,7 +132,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     seller-platform explain journal_entries 1042-260304PUSD selling_fees
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if dataset.removeprefix("marts/").removeprefix("marts.") == JOURNAL_ENTRIES.name:
-        _explain_entry(key, output)
+        _explain_entry(key, account, output)
         return
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
@@ -147,14 +148,15 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     _show_rows(declared, documents, count, output)
 
 
-def _explain_entry(key: Sequence[str], output: Output) -> None:
+def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> None:
     """Show the rows of the ledger that a journal entry, or a line of it, was summed from."""
     if len(key) > 2:
         raise click.UsageError("journal_entries takes the number of an entry, and perhaps a line of it")
     number, line = key[0], key[1] if len(key) > 1 else None
     with open_stored_installation() as installation, output.progress(f"Looking for the rows of {number}"):
         accounts = accounts_of(installation.settings.journal_accounts)
-        entry = explain_entry(installation.database, accounts, number, line)
+        key_of_account = None if account is None else account_named(installation.database, account).key
+        entry = explain_entry(installation.database, accounts, number, line, key_of_account)
         urls = base_urls(installation.database)
         documents = [_document(origin, installation.settings, urls[origin.account]) for origin in entry.origins]
     lines = [
@@ -176,9 +178,7 @@ def _explain_entry(key: Sequence[str], output: Output) -> None:
     )
     state = "booked" if entry.is_booked else "not booked yet"
     output.table(f"{number}, {state}", lines, _OF_LINES)
-    output.line(
-        f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(row.amount for row in entry.rows)}.\n"
-    )
+    output.line(f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(entry.amounts)}.\n")
     _show_rows(TRANSACTIONS, documents, len(entry.rows), output)
 
 
@@ -190,6 +190,9 @@ def _show_rows(declared: Dataset, documents: Sequence[ExplainedRow], count: int,
         gone = {} if row.gone_load_id is None else {"gone": f"no longer listed by load {row.gone_load_id}"}
         _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **gone, **row.row, **extra})
         _list(output, "It came from", _origin(row))
+        for load in row.history:
+            for repair in repairs_of(load.id, load.finished_at, load.notes):
+                output.line(f"{repair}\n")
         if row.former_versions:
             output.table("Its former versions", row.former_versions, _FORMER)
         output.table("Every load of its day", row.history, _LOADS)

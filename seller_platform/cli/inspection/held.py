@@ -84,13 +84,14 @@ def accept(*, load: int, output: Output) -> None:
     """
     # Imported here because `held` and `diff`, which only read, need neither.
     from seller_platform.cli.connect import open_stored_apis
+    from seller_platform.cli.costs import user_name
     from seller_platform.ingest.loads.acceptance import accept_load
     from seller_platform.ingest.loads.loading import SliceLoader
 
     with open_served_installation() as installation, open_stored_apis(installation) as api:
         adaptive = installation.settings.lookback == "adaptive"
         loader = SliceLoader(installation.database, api, datetime.now(UTC), adaptive=adaptive)
-        receipt = accept_load(loader, load)
+        receipt = accept_load(loader, load, by=user_name())
         report_loads(installation)
     output.result(
         f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",

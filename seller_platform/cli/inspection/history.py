@@ -52,6 +52,7 @@ class DiffDocument(Document, frozen=True):
     Attributes:
         since: The moment; null where nothing was stored before.
         load_ids: The loads since then that changed rows.
+        repairs: A sentence for each that repaired what another program had changed.
         sums: The sums of the changes, by name: `rows`, and each amount with its currency.
         came: Rows that were not stored then.
         went: Rows that are not stored now.
@@ -61,6 +62,7 @@ class DiffDocument(Document, frozen=True):
     account: str
     since: Moment | None
     load_ids: list[int]
+    repairs: list[str]
     sums: dict[str, SumsOfChanges]
     came: list[dict[str, Any]]
     went: list[dict[str, Any]]
@@ -126,6 +128,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
             account=account,
             since=changes.since,
             load_ids=list(changes.loads),
+            repairs=list(changes.repairs),
             sums=sums,
             came=[dict(row) for row in changes.came],
             went=[dict(row) for row in changes.went],
@@ -140,6 +143,8 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         ("name", "came", "went", "changed_from", "changed_to"),
     )
     output.line(f"Loads that changed rows: {loads}")
+    for repair in changes.repairs:
+        output.line(f"  {repair}")
     if not changes.loads and since is None:
         output.line("Every row is as it was when its day was first read; --since an earlier moment shows what came.")
     _list(output, "+", changes.came)

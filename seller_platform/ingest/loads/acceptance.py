@@ -39,7 +39,7 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
         return discover(loader.api, database, connection, run_id=loader.run_id, accepted=accepted)[1]
     window = slice_.window if dataset.is_dated else None
     days = lookbacks(database, [dataset], [account], adaptive=loader.adaptive)[dataset.name, account]
-    receipt = loader.load(SliceRequest(dataset, account, window, lookback_days=days, accepted=accepted))
+    receipt = loader.load(SliceRequest(dataset, account, window, lookback_days=days, by_value=by, accepted=accepted))
     assert receipt is not None, "a day that was read has begun"
     forget_refusal(database, dataset, account, window and Window.month_of(window.start))
     compare_changed(database, [receipt])

@@ -48,7 +48,7 @@ def discover(
     run_id: str | None,
     second_reading_seconds: float = 0,
     accepted: Accepted | None = None,
-    repairs: bool = False,
+    repairs: str | None = None,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     """Store the accounts that a connection can read, and return them with the receipt.
 
@@ -61,8 +61,8 @@ def discover(
         run_id: The Dagster run, for the receipt.
         second_reading_seconds: The pause before that.
         accepted: The doubt of a held list; a list that says the same is published.
-        repairs: A person asked to store what is listed: rows are compared by value, and what another program changed
-            is not held.
+        repairs: Who asked to store what is listed: rows are compared by value, and what another program changed is not
+            held.
 
     Raises:
         ReadingHeldError: The list is held. Only its receipt was stored.
@@ -94,14 +94,14 @@ def _discover(
     *,
     run_id: str | None,
     accepted: Accepted | None,
-    repairs: bool,
+    repairs: str | None,
     is_second: bool,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     started_at = utc_now()
     slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
     with observed_load(slice_, run_id=run_id) as stored:
         user = fetch_user(api)
-        with open_load(database, slice_, by_value=repairs) as load:
+        with open_load(database, slice_, by_value=accepted.by if accepted else repairs) as load:
             discovered, identities = read_accounts(api, database, load)
             listed, facts = discovered.accounts, discovered.facts
             save_user(database, connection.name, *user)
@@ -114,7 +114,7 @@ def _discover(
                 notes[WAITING] = list(waiting)
             facts = replace(facts, requests=facts.requests + 1, notes=notes)
             account = identities or first_few([*waiting.values()], ACCOUNTS_NAMED)
-            judge = Judge((), is_second, accepted, repairs, account, needs_person=bool(identities))
+            judge = Judge((), is_second, accepted, bool(repairs), account, needs_person=bool(identities))
             receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
             save_accounts(database, connection.name, [(each.key, each.account) for each in known])

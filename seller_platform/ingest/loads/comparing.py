@@ -74,11 +74,11 @@ class SliceComparer(SliceLoader):
     """Compares slices, and loads those that differ if it repairs; threads may share it.
 
     Attributes:
-        repairs: What differs is stored.
+        repairs: Who asked to store what differs; None where nothing is stored.
         compared: How many rows are listed of each slice that was read, and the rows that it and the table do not share.
     """
 
-    repairs: bool = False
+    repairs: str | None = None
     compared: dict[SliceRequest, tuple[int, RowsApart]] = field(default_factory=dict)
 
     def load(self, request: SliceRequest) -> Receipt | None:
@@ -97,19 +97,19 @@ class SliceComparer(SliceLoader):
         else:
             window = request.month or Window.day(self.now.astimezone(account.zone).date())
             slice_ = Slice.of(account, request.dataset, window)
-        with open_load(self.database, slice_, by_value=True) as load:
+        with open_load(self.database, slice_, by_value="a comparison") as load:
             if account is None:
                 read_accounts(api, self.database, load)
             else:
                 read_slice(api, self.database, account, load)
             _, apart = self.compared[request] = load.spool.count, load.compare()
-        if not (self.repairs and (apart.listed or apart.stored)):
+        if self.repairs is None or not (apart.listed or apart.stored):
             return None
         if account is None:
             (connection,) = (each for each in connections(self.database) if each.name == name)
-            return discover(lambda _: api, self.database, connection, run_id=None, repairs=True)[1]
+            return discover(lambda _: api, self.database, connection, run_id=None, repairs=self.repairs)[1]
         # The comparison was the first reading.
-        return super().load(replace(request, by_value=True, repairs=True, is_second=True))
+        return super().load(replace(request, by_value=self.repairs, repairs=True, is_second=True))
 
     def compare_each(
         self, requests: Sequence[SliceRequest], changing: Collection[SliceRequest] = ()

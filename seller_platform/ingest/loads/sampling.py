@@ -69,7 +69,7 @@ def compare_sample(
                 continue
             if sent + expected.requests > of_hours:
                 return
-            request = SliceRequest(drawn.dataset, drawn.account, drawn.window, by_value=True)
+            request = SliceRequest(drawn.dataset, drawn.account, drawn.window, by_value="a comparison at random")
             started_at = utc_now()
             (result,) = load_each([request], loader, second_reading_seconds=second_reading_seconds, records=False)
             if isinstance(result.error, RequestsUsedUpError):

@@ -33,7 +33,7 @@ class SliceRequest:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
         is_second: It was read before, and the reading was implausible.
         lookback_days: How many days back rows may still change; by default as the dataset says.
-        by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
+        by_value: On whose behalf the stored rows are compared by value: nothing that earlier loads kept is believed.
         repairs: A person asked for it: what another program changed is not held.
         accepted: The doubt of a held reading; a reading that says the same is published.
     """
@@ -44,7 +44,7 @@ class SliceRequest:
     whole: bool = True
     is_second: bool = False
     lookback_days: int | None = None
-    by_value: bool = False
+    by_value: str | None = None
     repairs: bool = False
     accepted: Accepted | None = field(default=None, hash=False)
 

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, and_, exists, func, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
+from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.loads.profiles import ROWS, Sums
@@ -34,6 +35,7 @@ class Changes:
         since: The moment; where none was given, when the load before the newest change ended; without a change, when
             the newest load that brought rows did.
         loads: The loads since then that changed rows.
+        repairs: A sentence for each of those that repaired what another program had changed.
         came: Rows that were not stored then.
         went: Rows that are not stored now.
         changed: The former and the present row of each key that is stored then and now, with other values.
@@ -41,6 +43,7 @@ class Changes:
 
     since: datetime | None
     loads: Sequence[int]
+    repairs: Sequence[str]
     came: Sequence[Row]
     went: Sequence[Row]
     changed: Sequence[tuple[Row, Row]]
@@ -76,20 +79,27 @@ def changes_since(
             earlier.c.window_start < PUBLISHED_LOADS.c.window_end,
             earlier.c.window_end > PUBLISHED_LOADS.c.window_start,
         )
-        changing = select(PUBLISHED_LOADS.c.id, PUBLISHED_LOADS.c.finished_at, was_read).where(
-            receipts, PUBLISHED_LOADS.c.changed
-        )
-        found = connection.execute(changing.order_by(PUBLISHED_LOADS.c.id)).all()
+        load = PUBLISHED_LOADS.c
+        changing = select(load.id, load.finished_at, was_read, load.notes).where(receipts, load.changed)
+        found = connection.execute(changing.order_by(load.id)).all()
         if not found:
             raise NotLoadedError(dataset.table, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
-        ended = {load: moment for load, moment, _ in found}
+        ended = {number: moment for number, moment, *_ in found}
         if since is not None:
-            loads = [load for load, moment in ended.items() if moment > since]
+            loads = [number for number, moment in ended.items() if moment > since]
         else:
-            loads = [load for load, _, is_again in found if is_again or dataset.keeps_snapshots][-1:]
-        before = since or max((moment for load, moment in ended.items() if not loads or load < loads[-1]), default=None)
+            loads = [number for number, _, is_again, _ in found if is_again or dataset.keeps_snapshots][-1:]
+        before = since or max((at for number, at in ended.items() if not loads or number < loads[-1]), default=None)
         former, present = _rows(connection, dataset, account, window, loads)
-    return Changes(before, loads, *compared(dataset, former, present))
+    repairs = [each for number, at, _, notes in found if number in loads for each in repairs_of(number, at, notes)]
+    return Changes(before, loads, repairs, *compared(dataset, former, present))
+
+
+def repairs_of(load_id: int, moment: datetime, notes: Row | None) -> Iterator[str]:
+    """Yield a sentence if a load stored again what another program had changed: for whom, when, and how many rows."""
+    if repair := (notes or {}).get("repaired"):
+        rows = f"{count_of(repair['came'], 'row')} came, {count_of(repair['went'], 'row')} went"
+        yield f"load {load_id} repaired for {repair['by']} at {moment:%F %T %Z} what another program changed: {rows}"
 
 
 def sums_of(dataset: Dataset, rows: Iterable[Row]) -> Sums:

@@ -90,6 +90,13 @@ _ANNOUNCED = text("""
 """)
 
 
+_ROWS_OF_LOADS = text("""
+    SELECT rows FROM platform.slices
+    WHERE dataset = :of_dataset AND account = :of_account AND load_id IS NOT NULL
+      AND month = :first_day AND month + interval '1 month' = :before_day
+""")
+
+
 @dataclass(frozen=True)
 class Slice:
     """A dataset's rows of one account in one window.
@@ -182,12 +189,16 @@ class SliceChange:
     Attributes:
         days: What changed, by local day, as `changed_days` returns it; None for a first load.
         moved: Whether any row came or went.
+        came: How many rows came.
+        went: How many rows went.
     """
 
     before: Sums | None
     after: Sums | None
     days: Mapping[str, Any] | None = None
     moved: bool = False
+    came: int = 0
+    went: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,7 +218,7 @@ class Load:
     """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs.
 
     Args:
-        by_value: Stored rows are compared by value, not by the hashes that were stored with them.
+        by_value: On whose behalf stored rows are compared by value, not by the hashes that were stored with them.
     """
 
     def __init__(
@@ -217,7 +228,7 @@ class Load:
         load_id: int,
         known: Mapping[bytes, PageFacts] = NO_PAGES,
         *,
-        by_value: bool = False,
+        by_value: str | None = None,
     ) -> None:
         self.slice, self._by_value = slice_, by_value
         self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id, known)
@@ -251,7 +262,7 @@ class Load:
         whole = _Part(self.slice.window, self.spool.load_id, facts, started_at, run_id)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             previous = _latest_receipt(self._connection, self.slice)
-            if previous is not None and not self._by_value and self._is_stored(previous):
+            if previous is not None and self._by_value is None and self._is_stored(previous):
                 change = SliceChange(previous.sums, previous.sums)
                 receipts = [self._receipted(whole, change, previous)]
             else:
@@ -281,10 +292,20 @@ class Load:
         return last == read and self._count() == previous.rows
 
     def _is_listed_as_loaded(self, cursor: psycopg.Cursor[Any]) -> bool:
-        """Whether the list is, by hash, what loads have stored: only another program can have changed the rows."""
+        """Whether the list is what loads have stored: only another program can have changed the rows.
+
+        It is if each stored row is listed by its hash, and each listed one is stored; those of no load are left out.
+        Rows that are missing or too many do not matter where the loads stored as many of a whole month as are listed.
+        """
         stored = stored_rows(cursor, self.slice.dataset, self._inside(self.slice.window))
         is_new, gone = difference(self.spool.hashes, stored)
-        return bool(stored.hashed) and not any(is_new) and len(gone) == len(stored.unhashed)
+        are_listed, are_stored = len(gone) == len(stored.unhashed), not any(is_new)
+        if are_listed and are_stored:
+            return bool(stored.hashed)
+        rows = self._connection.execute(
+            _ROWS_OF_LOADS, _days_of(self.slice.dataset, self.slice.account, self.slice.window)
+        )
+        return (are_listed or are_stored) and rows.scalar_one_or_none() == self.spool.count
 
     def _exchanged(
         self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge | None, previous: Receipt | None
@@ -295,14 +316,15 @@ class Load:
             ImplausibleReadingError: Days of a first reading are in doubt.
         """
         dataset, inside = self.slice.dataset, self._inside(self.slice.window)
-        stored = stored_rows(cursor, dataset, inside, by_value=self._by_value)
+        stored = stored_rows(cursor, dataset, inside, by_value=self._by_value is not None)
         if not stored.count and (judge is None or not dataset.keeps_snapshots):
             self._copy(cursor, copy_statement(dataset), None, self.spool.count)
             after = None if previous is None else self._profile(cursor, inside).sums
-            change = SliceChange({}, after, moved=bool(self.spool.count))
-            return [self._receipted(whole, change, previous)]
+            change = SliceChange({}, after, moved=bool(self.spool.count), came=self.spool.count)
+            is_repair = previous is not None and self._is_listed_as_loaded(cursor)
+            return [self._receipted(self._repaired(whole, change) if is_repair else whole, change, previous)]
         # The sums of the last load are not those of the stored rows where another program changed them.
-        is_altered = self._by_value or (previous is not None and stored.count != previous.rows)
+        is_altered = self._by_value is not None or (previous is not None and stored.count != previous.rows)
         is_new, addresses = difference(self.spool.hashes, stored)
         pending, new = PendingRows(cursor, dataset, self._owned), sum(is_new)
         self._copy(cursor, copy_statement(dataset, pending.table), is_new, new)
@@ -311,8 +333,8 @@ class Load:
             gone = pending.drop_equal(gone)
         if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
             whole = replace(whole, facts=replace(facts := whole.facts, notes={**facts.notes, DATED_ANEW: days}))
-        parts = [whole]
-        if judge is not None and judge.repairs and self._is_listed_as_loaded(cursor):
+        parts, is_repair = [whole], is_altered and self._is_listed_as_loaded(cursor)
+        if judge is not None and judge.repairs and is_repair:
             judge = None
         if judge is not None:
             parts = self._judged(cursor, whole, judge, pending, gone)
@@ -328,8 +350,15 @@ class Load:
             of_part = None if part.is_whole else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
-            receipts.append(self._receipted(part, change, previous))
+            receipts.append(self._receipted(self._repaired(part, change) if is_repair else part, change, previous))
         return receipts
+
+    def _repaired(self, part: _Part, change: SliceChange) -> _Part:
+        """Return days whose rows another program had changed, with a note of who repaired them."""
+        if not change.moved:
+            return part
+        repair = {"by": self._by_value or "a refresh", "came": change.came, "went": change.went}
+        return replace(part, facts=replace(part.facts, notes={**part.facts.notes, "repaired": repair}))
 
     def _judged(
         self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge, pending: PendingRows, gone: Sequence[str] | None
@@ -518,7 +547,7 @@ class Load:
         reach("slice.published")
         days = changed_days(gone=left, new=came) if self.slice.dataset.is_dated else None
         after = combined(before, gone=left.sums, new=came.sums)
-        return SliceChange(before, after, days=days, moved=bool(left.rows or came.rows))
+        return SliceChange(before, after, days, bool(left.rows or came.rows), came=came.rows, went=left.rows)
 
     def _copy(
         self, cursor: psycopg.Cursor[Any], statement: sql.Composed, chosen: Sequence[bool] | None, count: int
@@ -593,15 +622,16 @@ def slice_of(receipt: Receipt) -> Slice:
 
 
 @contextmanager
-def open_load(database: Database, slice_: Slice, *, by_value: bool = False) -> Iterator[Load]:
+def open_load(database: Database, slice_: Slice, *, by_value: str | None = None) -> Iterator[Load]:
     """Wait for the lock of a slice and hold it until the block ends.
 
     Only one load of a slice runs at a time, on any machine. The lock ends with its connection, so a loader that is
     killed leaves none behind.
 
     Args:
-        by_value: Nothing that former loads kept is believed, neither pages nor hashes of rows. Nor is it while a
-            reading of the slice is held: by their hashes, rows that were changed by hand would be those of the list.
+        by_value: On whose behalf rows are compared by value. Nothing that former loads kept is believed then, neither
+            pages nor hashes of rows. Nor is it while a reading of the slice is held: by their hashes, rows that were
+            changed by hand would be those of the list.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
@@ -611,7 +641,7 @@ def open_load(database: Database, slice_: Slice, *, by_value: bool = False) -> I
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
         of_days = _days_of(slice_.dataset, slice_.account, slice_.window)
         load_id, is_held = connection.execute(_OPEN_LOAD, of_days).one()
-        by_value = by_value or is_held
+        by_value = by_value or ("a refresh" if is_held else None)
         known = NO_PAGES if by_value else recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
         load = Load(connection, slice_, load_id, known, by_value=by_value)
         begin_sums(connection, slice_.dataset, slice_.account)

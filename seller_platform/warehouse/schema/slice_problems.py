@@ -26,7 +26,12 @@ TRIED_SLICES = ProblemSource(
             "Not as many rows were read as the list announced; a warning once three days confirm it.",
             "Later loads that together have its days. Refreshes read them again each day until three confirm it.",
         ),
-        ProblemKind("altered", "error", "Another program added or deleted rows.", "A load of the slice."),
+        ProblemKind(
+            "altered",
+            "error",
+            "Another program added or deleted rows, also of a month that was never loaded.",
+            "A load of the slice.",
+        ),
     ),
     f"""
     SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
@@ -65,8 +70,9 @@ TRIED_SLICES = ProblemSource(
     UNION ALL
     SELECT dataset, account, month, 'altered', 'error', NULL, CAST(since ->> 'altered' AS timestamptz), load_id, NULL,
            abs(recounted_rows - rows), NULL, NULL,
-           format('%s rows are stored, but the loads stored %s: another program changed the table.', recounted_rows,
-                  rows), 'Load the partition again; that stores what is listed.', NULL, true
+           format('%s rows are stored, but %s: another program changed the table.', recounted_rows,
+                  CASE WHEN load_id IS NULL THEN 'the month was never loaded' ELSE format('the loads stored %s', rows)
+                  END), 'Load the partition again; that stores what is listed.', NULL, true
     FROM platform.slices
     WHERE ({IN_DOUBT}) AND recounted_rows IS NOT NULL
     """,  # noqa: S608  # constants

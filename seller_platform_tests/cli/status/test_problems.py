@@ -33,6 +33,7 @@ from seller_platform.orchestration.assets.checks import RULES, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Claim, Doubt
+from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
@@ -45,6 +46,7 @@ from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
+from seller_platform_tests.support.stored_rows import add_rows
 from seller_platform_tests.support.terminals import show
 
 ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
@@ -155,6 +157,15 @@ def _noted(rows: int) -> dict[str, object]:
     return {"rows": rows, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
 
 
+def _count_orders(site: Site, *, added: int) -> None:
+    """Add orders to a month that was never loaded, or delete them, and count them."""
+    if not added:
+        site.execute("DELETE FROM seller.orders")
+    order = ("O", None, "Shipped", "1", None, 1, "A", None, None, "2019-01-01")
+    add_rows(site.database, ORDERS, [order] * added, account=KEY, tags=("platform",))
+    recount(site.database, ORDERS)
+
+
 def _list_accounts(site: Site, unusable: dict[str, str]) -> None:
     store_receipt(site.database, ACCOUNTS, "default", TODAY, notes={"unusable_accounts": unusable})
 
@@ -226,6 +237,14 @@ CASES = [
         lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'"),
         lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 8 WHERE dataset = 'orders'"),
         lambda site: site.execute("UPDATE platform.slices SET recounted_rows = NULL"),
+    ),
+    Case(
+        "altered",
+        "error",
+        5,
+        lambda site: _count_orders(site, added=3),
+        lambda site: _count_orders(site, added=1),
+        lambda site: _count_orders(site, added=0),
     ),
     Case(
         "missing",

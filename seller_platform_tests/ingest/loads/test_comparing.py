@@ -51,7 +51,7 @@ def installation(database: Database) -> Iterator[Installation]:
     use_clock(lambda: datetime.now(UTC))
 
 
-def _compare(installation: Installation, *, repairs: bool = False) -> list[Comparison]:
+def _compare(installation: Installation, *, repairs: str | None = None) -> list[Comparison]:
     months = [Window.month_of(month) for month in installation.months]
     slices = comparable_slices(installation.database, [TRANSACTIONS], installation.keys, months, installation.now)
     requests = [SliceRequest(each.dataset, each.account, each.window) for each, _ in slices]
@@ -77,7 +77,7 @@ def test_what_another_program_changed_is_found_and_repaired(installation: Instal
 
     found = _compare(installation)
     left = (_stored(installation), _stored(installation, "platform.loads"))
-    repaired = _compare(installation, repairs=True)
+    repaired = _compare(installation, repairs="Ada")
 
     assert DIFFERENT in {each.result for each in found}
     assert all(each.listed and bool(each.examples) is (each.result is DIFFERENT) for each in found)
@@ -85,6 +85,8 @@ def test_what_another_program_changed_is_found_and_repaired(installation: Instal
     assert left == (altered, loads)
     assert [each.result for each in repaired] == [REPAIRED if each.result is DIFFERENT else EQUAL for each in found]
     assert _content(installation) == before
+    by = text("SELECT notes #>> '{repaired,by}' FROM platform.loads WHERE notes ? 'repaired'")
+    assert installation.database.execute(by).scalars().all() == ["Ada" for each in found if each.result is DIFFERENT]
     assert {each.result for each in _compare(installation)} == {EQUAL}
 
 
@@ -92,7 +94,7 @@ def test_what_the_upstream_loses_is_held_and_published_by_accept(installation: I
     before, whole = _content(installation), installation.rows
     installation.rows = {slice_: rows[:1] for slice_, rows in whole.items()}
 
-    held = _compare(installation, repairs=True)
+    held = _compare(installation, repairs="Ada")
     kept = _content(installation)
     with api_of(installation.answer) as api:
         loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)

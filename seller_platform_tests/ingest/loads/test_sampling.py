@@ -135,7 +135,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
         of_list = text("SELECT posted_date, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
         return installation.database.execute(of_list).all()
 
-    def load(*, by_value: bool = False) -> Receipt | None:
+    def load(*, by_value: str | None = None) -> Receipt | None:
         loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)
         request = SliceRequest(TRANSACTIONS, account, month, by_value=by_value)
         (result,) = load_each([request], loader, second_reading_seconds=0)
@@ -144,7 +144,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
     before, (account,), month = rows(), installation.keys, Window.month_of(installation.months[0])
     _execute(installation, f"UPDATE seller.transactions SET {change} WHERE local_day < '{month.end}'")
     with api_of(installation.answer) as api:
-        assert load(by_value=True) is None
+        assert load(by_value="a test") is None
         (held,) = open_holds(installation.database)
         if ended_by == "accept":
             accept_load(SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False), held.id)

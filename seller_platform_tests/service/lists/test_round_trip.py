@@ -23,7 +23,7 @@ def test_what_is_served_is_what_is_stored(service: Served) -> None:
             if dataset.is_computed:
                 continue
             slice_ = Slice.of(account, dataset, month.until(today.end) if dataset.is_dated else today)
-            with open_load(service.database, slice_, by_value=True) as load:
+            with open_load(service.database, slice_, by_value="a test") as load:
                 read_slice(api, service.database, account, load)
                 equal = load.compare()
                 of_slice = f"FROM seller.{dataset.name} WHERE local_day >= '{slice_.window.start}'"
