@@ -43,8 +43,8 @@ def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variable
 
     assert "No month is closed" in none.stderr
     assert (closed.returncode, '"error": "MonthIncompleteError"' in closed.stdout) == (2, True)
-    assert [(each["result"], each["is_settled"]) for each in again["months"]] == [("closed before", True)]
-    assert listed["months"] == [each["closed"] for each in again["months"]]
+    assert [(each["result"], each["unsettled"]) for each in again["months"]] == [("closed before", None)]
+    assert listed["months"][0] == again["months"][0]["closed"]
     assert listed["months"][0]["balance"] == {"JPY": "-20", "USD": "20.00"}
     assert "USD: 20.00" in shown.stdout
 

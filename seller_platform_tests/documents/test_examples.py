@@ -182,6 +182,7 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "http://127.0.0.1:8765/callback": lambda: stack.credentials.redirect_uri,
         "http://127.0.0.1:8700": lambda: f"http://127.0.0.1:{port}",
         "sandbox load": lambda: "sandbox load --accounts 1 --months 2",
+        "month close": lambda: "month close --unsettled",  # in the first half of a month
         SERVES: lambda: f"{SERVES} --port {port}",
         "https://api.example.com": lambda: stack.base_url,
         "https://app.example.com": lambda: stack.base_url,

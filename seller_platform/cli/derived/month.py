@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -16,25 +15,13 @@ from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.files import make_folders, write_atomically
-from seller_platform.warehouse.books.closing import ClosedMonth, Closing, close_month, closed_months
+from seller_platform.warehouse.books.closing import BookMonth, Closing, book_months, close_month
 from seller_platform.warehouse.books.import_files import PROGRAMS, import_files
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
+from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
-_COLUMNS = ("account", "month", "entries", "adjusting_entries", "paid_out", "balance", "closed_by")
-
-
-class MonthResult(Document, frozen=True):
-    """What became of a month that was to be closed.
-
-    Attributes:
-        result: `closed`, or `closed before`.
-        is_settled: Whether each of its days was read so long after it that no change is expected.
-    """
-
-    closed: ClosedMonth
-    result: Literal["closed", "closed before"]
-    is_settled: bool
+_COLUMNS = ("account", "month", "entries", "adjusting_entries", "opening_balance", "paid_out", "balance", "closed_by")
 
 
 class CloseDocument(Outcome, frozen=True):
@@ -44,7 +31,7 @@ class CloseDocument(Outcome, frozen=True):
         failures: Messages by account.
     """
 
-    months: list[MonthResult]
+    months: list[Closing]
     failures: dict[str, str]
 
 
@@ -65,10 +52,10 @@ class FilesDocument(Document, frozen=True):
     files: list[WrittenFile]
 
 
-class ClosedMonthsDocument(Document, frozen=True):
-    """Every month that is closed, by account and month."""
+class MonthsDocument(Document, frozen=True):
+    """The months of the books, by account and month."""
 
-    months: list[ClosedMonth]
+    months: list[BookMonth]
 
 
 @click.group(cls=CommandGroup)
@@ -78,55 +65,47 @@ def month() -> None:
 
 @month.command()
 @click.argument("month", type=Month())
+@click.option("--unsettled", is_flag=True, help="Close it although days of it may still change.")
 @account_option
 @json_option(CloseDocument)
-def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> None:
+def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], output: Output) -> None:
     """Close MONTH, such as 2026-03: what marts.journal_entries has of it is booked, and never changes.
 
     Without --account, the month of every account is closed. What changes later is an adjusting entry of the open month.
-    A closed month is not opened again; closing it twice is closing it once.
+    It is not closed while days of it may still change; they are named with their money. Closing twice is closing once.
     """
-    closings, failures = list[Closing](), dict[str, SellerPlatformError]()
+    closings, builds, failures = list[Closing](), list[Build](), dict[str, SellerPlatformError]()
     with open_stored_installation() as installation:
         settings, chosen = installation.settings, _chosen(installation, chosen_accounts)
         books = accounts_of(settings.journal_accounts)
         with output.progress("Closing", len(chosen)) as show:
             for account in chosen:
                 try:
-                    closings.append(
-                        close_month(
-                            installation.database,
-                            account,
-                            Window.month_of(month),
-                            books,
-                            closed_by=user_name(),
-                            adaptive=settings.lookback == "adaptive",
-                        )
+                    closing, built = close_month(
+                        installation.database,
+                        account,
+                        Window.month_of(month),
+                        books,
+                        closed_by=user_name(),
+                        adaptive=settings.lookback == "adaptive",
+                        unsettled=unsettled,
                     )
+                    closings.append(closing)
+                    builds += built
                 except WarehouseUnavailableError:
                     raise
                 except SellerPlatformError as error:
                     failures[account.key] = error
                 show(len(closings) + len(failures))
-        builds = [build for each in closings for build in each.builds]
         if builds:
             report_loads(installation, builds)
-    document = CloseDocument(
-        months=[
-            MonthResult(
-                closed=each.closed,
-                result="closed" if each.is_new else "closed before",
-                is_settled=each.is_settled,
-            )
-            for each in closings
-        ],
-        failures={key: str(error) for key, error in failures.items()},
-    )
+    document = CloseDocument(months=closings, failures={key: str(error) for key, error in failures.items()})
     for result in ("closed", "closed before"):
-        if months := [each.closed for each in document.months if each.result == result]:
+        if months := [each.closed for each in closings if each.result == result]:
             output.table(result.capitalize(), months, _COLUMNS)
-    if not all(each.is_settled for each in closings):
-        output.say("Days that are not settled may still change; what changes is adjusted in the open month.")
+    for each in closings:
+        if each.unsettled:
+            output.say(f"{each.closed.account}: days that may still change are booked, {each.unsettled}.")
     alone = next(iter(failures.values())) if len(failures) == 1 else None
     output.outcome(
         document, alone or (PartitionsFailedError(failures, what="month", done="closed") if failures else None)
@@ -135,16 +114,19 @@ def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> N
 
 @month.command("list")
 @account_option
-@json_option(ClosedMonthsDocument)
+@json_option(MonthsDocument)
 def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
-    """List the months that are closed, with what was paid out and what the marketplace owes after each."""
+    """List the months from the first closed one on, with what was paid out and what the marketplace owes.
+
+    What is owed follows from the whole stored ledger. The opening balance of the month that is closed first is to be
+    booked before. Without a closed month, the list begins with the newest month that is over.
+    """
     with open_stored_installation() as installation:
-        keys = [each.key for each in _chosen(installation, chosen_accounts)]
-        months = closed_months(installation.database, keys if chosen_accounts else None)
-    output.document(ClosedMonthsDocument(months=months))
-    if months:
-        output.table("Closed", months, _COLUMNS)
-    else:
+        keys = [each.key for each in _chosen(installation, chosen_accounts)] if chosen_accounts else None
+        months = book_months(installation.database, keys)
+    output.document(MonthsDocument(months=months))
+    output.table("Months", months, _COLUMNS)
+    if not any(each.closed_at for each in months):
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
 
 

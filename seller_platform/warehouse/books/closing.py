@@ -1,14 +1,13 @@
 """Closes months: the lines of `marts.journal_entries` become those that were booked.
 
-What was booked never changes, and a month is not opened again: rows that come or go after the closing are an adjusting
-entry of the open month, which is the first one after the closed ones.
+What was booked never changes, and a month is not opened again: what its ledger has after the closing, less what was
+booked of it, is an adjusting entry of the open month, which is the first one after the closed ones.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 import msgspec
 import psycopg
@@ -20,11 +19,14 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.contract.window import read_month
+from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, InputProblemError, RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.settledness import lookbacks
+from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition, hold_partition
+from seller_platform.warehouse.marts.common_queries import NO_CURRENCY
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
@@ -32,11 +34,31 @@ from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, Jour
 from seller_platform.warehouse.marts.tables import CONTRADICTED
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.currencies import digits_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
 
-_READ_AFTER_DAYS = """
-SELECT read_after_days FROM platform.slices WHERE dataset = %(dataset)s AND account = %(account)s AND month = %(month)s
-"""
+# A day has settled when it was read after its last expected change.
+_UNSETTLED = sql.SQL("""
+WITH days AS (
+    SELECT day, read_on FROM generate_series(1, %(last_day)s::date - %(month)s::date + 1) AS number
+    LEFT JOIN platform.slices AS slice ON (dataset, account, month) = (%(dataset)s, %(account)s, %(month)s)
+    CROSS JOIN LATERAL (
+        SELECT %(month)s::date + number - 1 AS day,
+               CAST(days_read[number] AT TIME ZONE coalesce(slice.time_zone, 'UTC') AS date) AS read_on
+    ) AS reading
+    WHERE coalesce(read_on <= day + %(lookback)s::integer, true)
+),
+sums AS (
+    SELECT coalesce(stored.currency, own.currency_code, %(no_currency)s) AS currency, count(*) AS rows,
+           coalesce(sum(amount), 0) AS amount
+    FROM seller.transactions AS stored JOIN platform.accounts AS own ON own.key = account
+    JOIN days ON day = local_day WHERE account = %(account)s GROUP BY 1
+)
+SELECT bool_and(coalesce(read_on > day, false)) AS are_over, array_agg(day ORDER BY day) AS days,
+       (SELECT CAST(coalesce(sum(rows), 0) AS bigint) FROM sums) AS rows,
+       (SELECT coalesce(jsonb_object_agg(currency, round(amount, {digits})::text), '{{}}') FROM sums) AS amounts
+FROM days HAVING count(*) > 0
+""").format(digits=digits_of(sql.Identifier("currency")))
 _BOOKED_BY_ANOTHER = """
 SELECT other FROM platform.repeated_ledgers AS repeated
 JOIN platform.bookings ON bookings.account = other AND bookings.ledger_month = repeated.month
@@ -53,16 +75,20 @@ ORDER BY month LIMIT 1
 # adjusted in a later month.
 _BOOK = """
 INSERT INTO platform.bookings (account, ledger_month, month, load_id, accounts, booked_at, booked_by)
-SELECT account, window_start, %(month)s, CAST(loads ->> %(dataset)s AS bigint), %(accounts)s, clock_timestamp(), %(by)s
+SELECT account, window_start, %(month)s, build.load_id, %(accounts)s, clock_timestamp(), %(by)s
 FROM (
-    SELECT DISTINCT ON (window_start) * FROM platform.mart_builds
-    WHERE mart = %(mart)s AND account = %(account)s AND window_start <= %(month)s
+    SELECT DISTINCT ON (window_start) *, CAST(loads ->> %(dataset)s AS bigint) AS load_id
+    FROM platform.mart_builds
+    WHERE mart = %(mart)s AND account = %(account)s AND window_start = ANY (%(months)s)
     ORDER BY window_start, id DESC
 ) AS build
-WHERE version = %(version)s AND (window_start = %(month)s OR EXISTS (
-    SELECT FROM marts.journal_entries AS line
-    WHERE line.account = build.account AND line.ledger_month = window_start AND line.booked_month = %(month)s
-))
+WHERE version = %(version)s AND (
+    build.load_id > coalesce((SELECT max(former.load_id) FROM platform.bookings AS former
+                              WHERE former.account = build.account AND ledger_month = window_start), -1)
+    OR EXISTS (SELECT FROM marts.journal_entries AS line
+               WHERE line.account = build.account AND line.ledger_month = window_start
+                 AND line.booked_month = %(month)s)
+)
 """
 _BOOK_LINES = sql.SQL("""
 INSERT INTO platform.booked_lines ({columns})
@@ -71,51 +97,87 @@ JOIN platform.bookings USING (account, ledger_month, month)
 WHERE account = %(account)s AND month = %(month)s
 """).format(columns=sql.SQL(", ").join(sql.Identifier(column.name) for column in BOOKED_LINES.columns))
 
-_CLOSED = """
-WITH sums AS (
-    SELECT account, month, currency, coalesce(sum(debit - credit) FILTER (WHERE line = %(payouts)s), 0) AS paid_out,
-           sum(coalesce(sum(debit - credit) FILTER (WHERE line = %(balance)s), 0))
-               OVER (PARTITION BY account, currency ORDER BY month) AS balance
-    FROM platform.booked_lines
+_MONTHS = sql.SQL("""
+WITH closed AS MATERIALIZED (
+    SELECT account, month, booked_at, booked_by FROM platform.bookings
+    WHERE ledger_month = month AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s))
+),
+posted AS MATERIALIZED (
+    SELECT account, CAST(date_trunc('month', CAST(local_day AS timestamp)) AS date) AS month, false AS is_booked,
+           coalesce(stored.currency, own.currency_code, %(no_currency)s) AS currency, sum(amount) AS amount,
+           0 AS paid_out
+    FROM seller.transactions AS stored JOIN platform.accounts AS own ON own.key = stored.account
     WHERE %(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)
+    GROUP BY 1, 2, 4
+    UNION ALL
+    SELECT account, month, true, currency, sum(debit - credit) FILTER (WHERE line = %(balance)s),
+           sum(debit - credit) FILTER (WHERE line = %(payouts)s)
+    FROM platform.booked_lines JOIN closed USING (account, month)
     GROUP BY account, month, currency
-)
-SELECT closed.account, to_char(closed.month, 'YYYY-MM') AS month, closed.booked_at AS closed_at,
-       closed.booked_by AS closed_by, coalesce(line.entries, 0) AS entries,
-       coalesce(line.adjusting_entries, 0) AS adjusting_entries,
-       coalesce(sum.paid_out, '{}') AS paid_out, coalesce(sum.balance, '{}') AS balance
-FROM platform.bookings AS closed
-LEFT JOIN LATERAL (
-    SELECT count(DISTINCT number) AS entries,
+),
+months AS (
+    SELECT account, CAST(month AS date) AS month, first_closed, last_closed
+    FROM (
+        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed
+        FROM (SELECT DISTINCT account FROM posted UNION SELECT account FROM closed) AS of_books
+        LEFT JOIN closed USING (account) GROUP BY account
+    ) AS own
+    CROSS JOIN LATERAL generate_series(CAST(coalesce(first_closed, %(last_over)s) AS timestamp),
+                                       greatest(last_closed, %(this_month)s), interval '1 month') AS month
+),
+sums AS (
+    SELECT months.account, months.month, currency, sum(paid_out) FILTER (WHERE posted.month = months.month) AS paid_out,
+           sum(amount) FILTER (WHERE counts AND posted.month < months.month) AS opening_balance,
+           sum(amount) FILTER (WHERE counts AND posted.month <= months.month) AS balance
+    FROM months JOIN posted USING (account)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN months.month <= last_closed THEN is_booked OR posted.month < first_closed
+                    ELSE NOT is_booked END AS counts
+    ) AS counted
+    GROUP BY months.account, months.month, currency
+),
+of_currencies AS (
+    SELECT account, month, jsonb_object_agg(currency, round(coalesce(paid_out, 0), {digits})::text) AS paid_out,
+           jsonb_object_agg(currency, round(coalesce(opening_balance, 0), {digits})::text) AS opening_balance,
+           jsonb_object_agg(currency, round(coalesce(balance, 0), {digits})::text) AS balance
+    FROM sums GROUP BY account, month
+),
+lines AS (
+    SELECT account, month, count(DISTINCT number) AS entries,
            count(DISTINCT number) FILTER (WHERE kind = 'adjusting') AS adjusting_entries
-    FROM platform.booked_lines AS line WHERE line.account = closed.account AND line.month = closed.month
-) AS line ON true
-LEFT JOIN LATERAL (
-    SELECT jsonb_object_agg(currency, paid_out::text) AS paid_out, jsonb_object_agg(currency, balance::text) AS balance
-    FROM sums WHERE sums.account = closed.account AND sums.month = closed.month
-) AS sum ON true
-WHERE closed.ledger_month = closed.month AND (%(accounts)s::text[] IS NULL OR closed.account = ANY (%(accounts)s))
-ORDER BY closed.account, closed.month
-"""
+    FROM platform.booked_lines JOIN closed USING (account, month)
+    GROUP BY account, month
+)
+SELECT account, to_char(month, 'YYYY-MM') AS month, booked_at AS closed_at, booked_by AS closed_by,
+       coalesce(entries, 0) AS entries, coalesce(adjusting_entries, 0) AS adjusting_entries,
+       coalesce(opening_balance, '{{}}') AS opening_balance, coalesce(paid_out, '{{}}') AS paid_out,
+       coalesce(balance, '{{}}') AS balance
+FROM months LEFT JOIN of_currencies USING (account, month) LEFT JOIN lines USING (account, month)
+LEFT JOIN closed USING (account, month)
+ORDER BY months.account, months.month
+""").format(digits=digits_of(sql.Identifier("currency")))
 
 
-class ClosedMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A month of an account that is closed.
+class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A month of an account in the books; what is owed is there in every currency.
 
     Attributes:
         month: As 2026-03.
+        closed_at: When it was closed; null for a month that is open, which is as the ledger is now.
         entries: How many journal entries were booked, those that adjust earlier months among them.
-        paid_out: What was posted to the account of payouts, by currency; a debit is positive.
-        balance: What the marketplace owes after the month, by currency, since the first month that was closed. A
-            currency without a line in the month is left out.
+        opening_balance: What the marketplace owed before the month. Of the first month that is closed it is the sum of
+            the whole stored ledger before it: book that as the opening balance.
+        paid_out: What was posted to the account of payouts; a debit is positive.
+        balance: What the marketplace owes after the month.
     """
 
     account: str
     month: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")]
-    closed_at: Annotated[datetime, msgspec.Meta(tz=True)]
-    closed_by: str
+    closed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None
+    closed_by: str | None
     entries: int
     adjusting_entries: int
+    opening_balance: dict[str, str]
     paid_out: dict[str, str]
     balance: dict[str, str]
 
@@ -124,30 +186,48 @@ class ClosedMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return Window.month_of(read_month(self.month))
 
 
-@dataclass(frozen=True)
-class Closing:
+class UnsettledDays(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Days of a month whose entries of the ledger may still change.
+
+    Attributes:
+        are_over: Whether each was read after it ended.
+        rows: How many entries are stored of them.
+        amounts: What these add up to, by currency.
+    """
+
+    are_over: bool
+    days: list[date]
+    rows: int
+    amounts: dict[str, str]
+
+    def __str__(self) -> str:
+        money = [f"{amount} {currency}" for currency, amount in self.amounts.items()]
+        days = joined([Window.day(day) for day in self.days])
+        return f"{', '.join(map(str, days))} ({', '.join([count_of(self.rows, 'row'), *money])})"
+
+
+class Closing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The result of closing a month.
 
     Attributes:
-        is_new: False where the month was closed before.
-        is_settled: Whether each of its days was read so long after it that no change is expected.
-        builds: The partitions of `marts.journal_entries` that were built for it.
+        unsettled: Its days that may still change; null where each was read so long after it that no change is expected.
     """
 
-    closed: ClosedMonth
-    is_new: bool
-    is_settled: bool
-    builds: Sequence[Build] = ()
+    closed: BookMonth
+    result: Literal["closed", "closed before"]
+    unsettled: UnsettledDays | None
 
 
-def closed_months(database: Database, accounts: Sequence[str] | None = None) -> list[ClosedMonth]:
-    """Return the months that were closed, by account and month.
+def book_months(database: Database, accounts: Sequence[str] | None = None) -> list[BookMonth]:
+    """Return the months of accounts with a ledger from the first closed one to the present, by account and month.
+
+    Of an account that has closed none, they begin with the newest month that is over.
 
     Args:
         accounts: The keys of the accounts; None for all.
     """
     with database.begin() as connection:
-        return _closed(connection, accounts)
+        return _months(connection, accounts)
 
 
 def close_month(
@@ -158,36 +238,50 @@ def close_month(
     *,
     closed_by: str,
     adaptive: bool = True,
-) -> Closing:
+    unsettled: bool = False,
+) -> tuple[Closing, Sequence[Build]]:
     """Book the lines of a month, with adjusting entries for what changed in earlier ones. Twice is once.
 
     Args:
         month: A calendar month of the account's time zone.
         accounts: The accounts of the books.
-        adaptive: As in `lookbacks`, for whether the month is settled.
+        adaptive: As in `lookbacks`, for which days have settled.
+        unsettled: Book days, too, that may still change.
+
+    Returns:
+        The result, and the partitions of `marts.journal_entries` that were built for it.
 
     Raises:
-        RequestError: The month is not over, an earlier one is not closed, or it was never read whole.
+        RequestError: The month is not over, an earlier one is not closed, it was never read whole, or may still change.
         RequestError: Another account has the same ledger, and its month is closed.
         InputProblemError: The slice of the ledger has a problem.
         CheckFailedError: A check of the entries fails.
     """
     mart = journal_of(accounts)
     of_month = {"dataset": TRANSACTIONS.name, "account": account.key, "month": month.start}
+    lookback = lookbacks(database, [TRANSACTIONS], [account.key], adaptive=adaptive)[TRANSACTIONS.name, account.key]
     with database.connect() as connection, releasing(connection):
         hold(connection, f"books|{account.key}")
         connection.commit()
         with connection.begin():
-            former = _closed(connection, [account.key])
-            is_settled = _is_settled(database, connection, account, of_month, adaptive=adaptive)
-        for each in former:
-            if each.window == month:
-                return Closing(each, is_new=False, is_settled=is_settled)
-        _expect_turn(account, month, former)
-        with connection.begin():
-            _expect_ledger(connection, account, month, of_month)
+            former = [each for each in _months(connection, [account.key]) if each.closed_at]
+            days = _unsettled_days(connection, of_month | {"lookback": lookback, "last_day": month.last_day})
+            for each in former:
+                if each.window == month:
+                    return Closing(closed=each, result="closed before", unsettled=days), ()
+            _expect_turn(account, month, former)
+            _expect_ledger(connection, account, month, of_month, days)
+        if days and not unsettled:
+            settled = days.days[-1] + timedelta(days=lookback + 1)
+            raise RequestError(
+                f"{month.start:%Y-%m} of {account.key} cannot be closed: days of it may still change, {days}. "
+                f"They have settled once they are loaded on {settled} or later",
+                code="MonthUnsettledError",
+                step="Load the month again then, and close it; or close it now with --unsettled: what changes is "
+                "adjusted in the month that is open then.",
+            )
         months = [*(each.window for each in former), month]
-        builds = _built(database, connection, mart, account, months)
+        current, builds = _built(database, connection, mart, account, months)
         for each_month in months:  # a build that saw nothing booked would be stored after it
             hold_partition(connection, mart, account.key, each_month)
         connection.commit()
@@ -199,28 +293,34 @@ def close_month(
                 "version": mart.version,
                 "accounts": json.dumps(accounts.document),
                 "by": closed_by,
+                "months": [each.start for each in current],
             }
-            _expect_checks(connection, account, bound | {"months": [each.start for each in months]})
+            _expect_checks(connection, account, bound)
             _book(connection, account, month, bound)
-            closed = _closed(connection, [account.key])[-1]
-    return Closing(closed, is_new=True, is_settled=is_settled, builds=builds)
+            (closed,) = (each for each in _months(connection, [account.key]) if each.window == month)
+    return Closing(closed=closed, result="closed", unsettled=days), builds
 
 
-def _closed(connection: Connection, accounts: Sequence[str] | None) -> list[ClosedMonth]:
-    bound = {"accounts": None if accounts is None else list(accounts), "payouts": PAYOUTS, "balance": BALANCE}
-    with driver_of(connection).cursor(row_factory=class_row(ClosedMonth)) as cursor:
-        return cursor.execute(_CLOSED, bound).fetchall()
+def _months(connection: Connection, accounts: Sequence[str] | None) -> list[BookMonth]:
+    this_month = Window.month_of(utc_now().date()).start
+    bound = {
+        "accounts": accounts and list(accounts),
+        "payouts": PAYOUTS,
+        "balance": BALANCE,
+        "no_currency": NO_CURRENCY,
+        "this_month": this_month,
+        "last_over": Window.month_of(this_month - timedelta(days=1)).start,
+    }
+    with driver_of(connection).cursor(row_factory=class_row(BookMonth)) as cursor:
+        return cursor.execute(_MONTHS, bound).fetchall()
 
 
-def _is_settled(
-    database: Database, connection: Connection, account: KnownAccount, of_month: Mapping[str, Any], *, adaptive: bool
-) -> bool:
-    row = driver_of(connection).execute(_READ_AFTER_DAYS, of_month).fetchone()
-    after = lookbacks(database, [TRANSACTIONS], [account.key], adaptive=adaptive)[TRANSACTIONS.name, account.key]
-    return row is not None and row[0] is not None and row[0] >= after
+def _unsettled_days(connection: Connection, bound: Mapping[str, Any]) -> UnsettledDays | None:
+    with driver_of(connection).cursor(row_factory=class_row(UnsettledDays)) as cursor:
+        return cursor.execute(_UNSETTLED, {**bound, "no_currency": NO_CURRENCY}).fetchone()
 
 
-def _expect_turn(account: KnownAccount, month: Window, former: Sequence[ClosedMonth]) -> None:
+def _expect_turn(account: KnownAccount, month: Window, former: Sequence[BookMonth]) -> None:
     """Raise an error if a month is not over, or another one comes before it."""
     today = utc_now().astimezone(account.zone).date()
     if today < month.end:
@@ -239,11 +339,16 @@ def _expect_turn(account: KnownAccount, month: Window, former: Sequence[ClosedMo
         )
 
 
-def _expect_ledger(connection: Connection, account: KnownAccount, month: Window, of_month: Mapping[str, Any]) -> None:
+def _expect_ledger(
+    connection: Connection,
+    account: KnownAccount,
+    month: Window,
+    of_month: Mapping[str, Any],
+    days: UnsettledDays | None,
+) -> None:
     """Raise an error if the ledger of a month is not complete, or is booked by another account."""
     driver, what = driver_of(connection), f"{month.start:%Y-%m} of {account.key} cannot be closed"
-    days = driver.execute(_READ_AFTER_DAYS, of_month).fetchone()
-    if days is None or days[0] is None or days[0] < 1:
+    if days and not days.are_over:
         raise RequestError(
             f"{what}: not each day of the transactions was read after it ended. Load the month with "
             f"`seller-platform sync --dataset transactions --from {month.start:%Y-%m} --to {month.start:%Y-%m}`, and "
@@ -260,25 +365,29 @@ def _expect_ledger(connection: Connection, account: KnownAccount, month: Window,
 
 def _built(
     database: Database, connection: Connection, mart: Mart, account: KnownAccount, months: Sequence[Window]
-) -> list[Build]:
+) -> tuple[list[Window], list[Build]]:
     """Build what changed of the month to be closed, the last one, and of those before it.
 
+    Returns:
+        The months whose partition is as their ledger, and what was built. The others are adjusted later.
+
     Raises:
-        InputProblemError: The slice of the last month has a problem. One of an earlier month is adjusted later.
+        InputProblemError: The slice of the last month has a problem.
     """
     with connection.begin():
         states = partition_states(connection, Derived.of(mart), [account.key], months)
-    builds = []
-    for state in states:
-        if state.window == months[-1] and (problem := state.input_problem()):
-            raise problem
-        if not state.is_current:
-            try:
-                builds.append(build_partition(database, mart, account.key, state.window))
-            except InputProblemError:
-                if state.window == months[-1]:
-                    raise
-    return builds
+    current, builds = list[Window](), list[Build]()
+    for state, month in zip(states, months, strict=True):
+        try:
+            if month == months[-1] and (problem := state.input_problem()):
+                raise problem
+            if not state.is_current:
+                builds.append(build_partition(database, mart, account.key, month))
+            current.append(month)
+        except InputProblemError:
+            if month == months[-1]:
+                raise
+    return current, builds
 
 
 def _expect_checks(connection: Connection, account: KnownAccount, bound: Mapping[str, Any]) -> None:

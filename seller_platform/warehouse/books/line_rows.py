@@ -22,12 +22,13 @@ SELECT line.*, booking.load_id IS NOT NULL AS is_booked,
        coalesce(booking.load_id, CAST(build.loads ->> %(dataset)s AS bigint)) AS upto,
        coalesce((SELECT max(former.load_id) FROM platform.bookings AS former
                  WHERE former.account = line.account AND former.ledger_month = line.ledger_month
-                   AND (booking.load_id IS NULL OR former.load_id < booking.load_id)), {nothing_booked}) AS after
+                   AND (booking.month IS NULL OR former.month < booking.month)), {nothing_booked}) AS after
 FROM marts.journal_entries AS line
 LEFT JOIN platform.bookings AS booking
     ON (booking.account, booking.ledger_month, booking.month) = (line.account, line.ledger_month, line.booked_month)
 LEFT JOIN platform.mart_builds AS build ON build.id = line.build_id
 WHERE number = %(number)s AND (%(line)s::text IS NULL OR line = %(line)s)
+  AND (%(account)s::text IS NULL OR line.account = %(account)s)
 ORDER BY line, account_name, account_code, tax_rate
 """
 
@@ -35,28 +36,12 @@ _ROWS = """
 WITH span AS MATERIALIZED (SELECT %(after)s::bigint AS after, %(upto)s::bigint AS upto),
 {rows}
 SELECT * FROM posted
-WHERE currency = %(currency)s
-  AND CASE %(kind)s::text WHEN 'payout' THEN payout_day = %(entry_date)s
-                          WHEN 'month end' THEN payout_day IS NULL ELSE true END
+WHERE currency = %(currency)s AND sign <> 0
+  AND CASE %(kind)s::text WHEN 'payout' THEN %(number)s LIKE concat('%%-', payout, currency)
+                          WHEN 'month end' THEN payout IS NULL ELSE true END
   AND (%(line)s::text IS NULL OR line = %(line)s)
 ORDER BY abs(amount) DESC NULLS LAST, posted_date, sign DESC, load_id, page
 """
-
-
-@dataclass(frozen=True)
-class LineRow:
-    """A row of the ledger that a line was summed from.
-
-    Attributes:
-        sign: 1 for a row that came; -1 for one that went after its month was booked, whose amount is taken back.
-    """
-
-    sign: int
-    row: Mapping[str, Any]
-
-    @property
-    def amount(self) -> Decimal:
-        return self.sign * (self.row["amount"] or Decimal(0))
 
 
 @dataclass(frozen=True)
@@ -66,18 +51,24 @@ class ExplainedEntry:
     Attributes:
         lines: As `marts.journal_entries` has them.
         is_booked: Whether their month is closed.
-        rows: All of them, the largest amounts first.
+        rows: All of them, the largest amounts first. The sign of one is 1 if it came; -1 if it went after its month was
+            booked, and its amount is taken back.
         origins: Where the first 20 rows came from.
     """
 
     lines: Sequence[Mapping[str, Any]]
     is_booked: bool
-    rows: Sequence[LineRow]
+    rows: Sequence[Mapping[str, Any]]
     origins: Sequence[Provenance]
+
+    @property
+    def amounts(self) -> list[Decimal]:
+        """What each row adds to the line."""
+        return [row["sign"] * (row["amount"] or Decimal(0)) for row in self.rows]
 
 
 def explain_entry(
-    database: Database, accounts: JournalAccounts, number: str, line: str | None = None
+    database: Database, accounts: JournalAccounts, number: str, line: str | None = None, account: str | None = None
 ) -> ExplainedEntry:
     """Return the rows of the ledger that a journal entry, or a line of it, was summed from.
 
@@ -85,11 +76,12 @@ def explain_entry(
 
     Args:
         accounts: The accounts of the books, to which lines are posted that are not booked.
+        account: The key of the account that has the entry; None if no other one has that number.
 
     Raises:
-        RequestError: There is no such entry or line.
+        RequestError: There is no such entry or line, or several accounts have one.
     """
-    bound = {"number": number, "line": line, "dataset": TRANSACTIONS.name}
+    bound = {"number": number, "line": line, "account": account, "dataset": TRANSACTIONS.name}
     with database.begin() as connection:
         driver_of(connection).execute("SET LOCAL enable_nestloop = off")
         with driver_of(connection).cursor(row_factory=dict_row) as cursor:
@@ -102,6 +94,12 @@ def explain_entry(
                     step="Look at the numbers and lines in marts.journal_entries; "
                     "`seller-platform marts build journal_entries` builds it.",
                 )
+            if len(keys := sorted({each["account"] for each in lines})) > 1:
+                raise RequestError(
+                    f"entries of {', '.join(keys)} have the number {number}",
+                    code="EntryAmbiguousError",
+                    step="Name the account with --account.",
+                )
             month = Window.month_of(lines[0]["ledger_month"])
             of_rows = {
                 **lines[0],
@@ -110,6 +108,6 @@ def explain_entry(
                 "end_day": month.end,
             }
             query = sql.SQL(_ROWS).format(rows=rows_of_ledger(accounts))
-            rows = [LineRow(row["sign"], row) for row in cursor.execute(query, of_rows).fetchall()]
-    origins = origins_of(database, TRANSACTIONS, [each.row for each in rows[:ROWS_AT_MOST]])
+            rows = cursor.execute(query, of_rows).fetchall()
+    origins = origins_of(database, TRANSACTIONS, rows[:ROWS_AT_MOST])
     return ExplainedEntry(lines, lines[0]["is_booked"], rows, origins)

@@ -3,9 +3,9 @@
 An entry posts what the ledger has between two payouts, or until the end of the month, to accounts of the books. What
 was earned and not paid out is posted to the balance of the marketplace, so that each entry adds up to nought.
 
-The lines of a month that was closed are those of `platform.booked_lines`. Rows that came or went since then are an
-adjusting entry of the open month. Which rows were booked follows from the numbers of loads: the ledger of a month is
-booked up to the newest load of the month, and later loads have larger numbers.
+The lines of a month that was closed are those of `platform.booked_lines`. What its ledger has now, less what was booked
+of it, is an adjusting entry of the open month. The rows that came or went since are its causes: a month is booked up to
+its newest load, and later loads have larger numbers.
 """
 
 import json
@@ -44,39 +44,45 @@ _NAMES: dict[str, sql.Composable] = {
     "digits": digits_of(sql.Identifier("currency")),
 }
 
-# Rows that came or went after a load (`span.after`) and until another one (`span.upto`), as they were then. A row is
-# posted to the account with which it was booked first, also when it is gone.
+# The ledger as it was at a load (`span.upto`). The sign of a row is 1 if it came after another load (`span.after`), and
+# 0 if not; -1 is that of one that went in between. A row is posted to the account with which it was booked first; the
+# last document is for what is not booked yet, and for what the others do not name.
 _ROWS = """
-bookings AS MATERIALIZED (
-    SELECT load_id, accounts FROM platform.bookings WHERE account = %(account)s AND ledger_month = %(first_day)s
+documents AS MATERIALIZED (
+    (SELECT DISTINCT ON (load_id) load_id, accounts FROM platform.bookings
+     WHERE account = %(account)s AND ledger_month = %(first_day)s ORDER BY load_id, month)
     UNION ALL
     SELECT {pending}, {accounts}
+),
+repairs AS MATERIALIZED (
+    SELECT id FROM platform.loads WHERE dataset = 'transactions' AND account = %(account)s AND notes ? 'repaired'
 ),
 moved AS MATERIALIZED (
     SELECT moved.*, coalesce(moved.transaction_type, '') AS type, coalesce(moved.description, '') AS says,
            coalesce(moved.sent_currency, own.currency) AS currency,
-           (SELECT min(load_id) FROM bookings WHERE load_id >= moved.load_id) AS booked_load_id
+           (SELECT min(load_id) FROM documents
+            WHERE load_id >= moved.load_id OR moved.load_id IN (SELECT id FROM repairs)) AS booked_load_id
     FROM own CROSS JOIN (
         SELECT posted_date, local_day, transaction_type, description, order_id, sku, quantity, marketplace_name,
-               currency AS sent_currency, amount, extra, account, load_id, page, NULL::bigint AS gone_load_id, 1 AS sign
+               currency AS sent_currency, amount, extra, account, load_id, page, NULL::bigint AS gone_load_id,
+               CAST(load_id > span.after AS integer) AS sign
         FROM seller.transactions CROSS JOIN span
         WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-          AND load_id > span.after AND load_id <= span.upto
+          AND load_id <= span.upto
         UNION ALL
         SELECT posted_date, local_day, transaction_type, description, order_id, sku, quantity, marketplace_name,
                currency, amount, extra, account, load_id, page, gone_load_id,
-               CASE WHEN load_id > span.after THEN 1 ELSE -1 END
+               CASE WHEN gone_load_id <= span.upto THEN -1 ELSE CAST(load_id > span.after AS integer) END
         FROM history.transactions CROSS JOIN span
         WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-          AND CASE WHEN load_id > span.after THEN load_id <= span.upto AND gone_load_id > span.upto
-                   ELSE gone_load_id > span.after AND gone_load_id <= span.upto END
+          AND load_id <= span.upto AND gone_load_id > span.after AND (load_id <= span.after OR gone_load_id > span.upto)
     ) AS moved
 ),
 rules AS MATERIALIZED (
     SELECT load_id, place, listed ->> 'line' AS line, listed ->> 'name' AS account_name,
            listed ->> 'code' AS account_code, listed ->> 'tax_rate' AS tax_rate, pattern ->> 'type' AS type,
            pattern ->> 'description' AS says
-    FROM bookings
+    FROM documents
     CROSS JOIN jsonb_array_elements(accounts -> 'lines') WITH ORDINALITY AS line (listed, place)
     CROSS JOIN jsonb_array_elements(listed -> 'entries') AS pattern
 ),
@@ -86,22 +92,31 @@ mapped AS MATERIALIZED (
            coalesce(rule.account_code, '') AS account_code, coalesce(rule.tax_rate, '') AS tax_rate
     FROM kinds LEFT JOIN LATERAL (
         SELECT * FROM rules
-        WHERE rules.load_id = kinds.booked_load_id AND kinds.type LIKE rules.type AND kinds.says LIKE rules.says
-        ORDER BY place LIMIT 1
+        WHERE load_id IN (booked_load_id, {pending}) AND kinds.type LIKE rules.type AND kinds.says LIKE rules.says
+        ORDER BY load_id, place LIMIT 1
     ) AS rule ON true
 ),
-named AS MATERIALIZED (SELECT * FROM moved JOIN mapped USING (booked_load_id, type, says)),
+placed AS MATERIALIZED (
+    SELECT *, CASE WHEN is_payout THEN row_number() OVER (
+                       PARTITION BY currency, is_payout ORDER BY posted_date, amount, order_id, says, load_id, page
+                   ) END AS place
+    FROM (
+        SELECT *, line = {payouts} AND sign >= 0 AS is_payout FROM moved JOIN mapped USING (booked_load_id, type, says)
+    ) AS named
+),
 payouts AS MATERIALIZED (
-    SELECT local_day, currency, max(posted_date) AS moment
-    FROM named CROSS JOIN span
-    WHERE line = {payouts} AND span.after = {nothing_booked}
-    GROUP BY local_day, currency
+    SELECT currency, place, local_day AS payout_day,
+           concat(to_char(local_day, 'YYMMDD'), 'P', nullif(row_number() OVER of_day, 1)) AS payout
+    FROM placed WHERE is_payout WINDOW of_day AS (PARTITION BY currency, local_day ORDER BY place)
 ),
 posted AS MATERIALIZED (
     -- What was posted after the last payout of a month has no payout of the month.
-    SELECT named.*, (SELECT min(payouts.local_day) FROM payouts
-                     WHERE payouts.currency = named.currency AND payouts.moment >= named.posted_date) AS payout_day
-    FROM named
+    SELECT * FROM (
+        SELECT placed.*,
+               coalesce(place, min(place) OVER (PARTITION BY currency ORDER BY posted_date DESC)) AS of_payout
+        FROM placed
+    ) AS timed LEFT JOIN (SELECT currency, place AS of_payout, payout_day, payout FROM payouts) AS payouts
+        USING (currency, of_payout)
 )"""
 
 _UNBOOKED = """
@@ -111,77 +126,91 @@ WITH span AS MATERIALIZED (
 ),
 {rows}"""
 
+# The sums of a closed month are rounded payout by payout, too, as they were when it was booked.
 _QUERY = """
 {unbooked},
-numbered AS (
-    SELECT coalesce((SELECT id FROM platform.accounts WHERE key = %(account)s), 0)::text AS id,
-           (SELECT CAST(max(month) + interval '1 month' AS date)
-            FROM platform.bookings WHERE account = %(account)s) AS open_month
+state AS (
+    SELECT span.after <> {nothing_booked} AS is_adjusting,
+           coalesce((SELECT id FROM platform.accounts WHERE key = %(account)s), 0)::text AS id,
+           CASE WHEN span.after = {nothing_booked} THEN %(first_day)s::date
+                ELSE (SELECT CAST(max(month) + interval '1 month' AS date)
+                      FROM platform.bookings WHERE account = %(account)s) END AS month
+    FROM span
 ),
 listed AS (
-    SELECT *, row_number() OVER (
-        PARTITION BY payout_day, currency, line, account_name, account_code, tax_rate
+    SELECT posted.*, row_number() OVER (
+        PARTITION BY CASE WHEN NOT is_adjusting THEN payout END, currency, line, account_name, account_code, tax_rate,
+                     sign <> 0
         ORDER BY abs(amount) DESC NULLS LAST, posted_date
     ) AS position
-    FROM posted
+    FROM posted CROSS JOIN state
 ),
 summed AS (
-    SELECT payout_day, currency, line, account_name, account_code, tax_rate, booked_load_id,
-           round(coalesce(sum(sign * amount), 0), {digits}) AS amount, count(*) AS rows,
-           string_agg(concat_ws(' ', CASE sign WHEN 1 THEN 'came:' ELSE 'went:' END, local_day,
+    SELECT payout, payout_day, currency, line, account_name, account_code, tax_rate,
+           round(coalesce(sum(amount) FILTER (WHERE sign >= 0), 0), {digits}) AS amount,
+           count(*) FILTER (WHERE sign <> 0) AS rows,
+           string_agg(concat_ws(' ', CASE WHEN coalesce(gone_load_id, load_id) IN (SELECT id FROM repairs)
+                                     THEN 'repaired,' END, CASE sign WHEN 1 THEN 'came:' ELSE 'went:' END, local_day,
                                 nullif(type, ''), nullif(says, ''), order_id, sku, amount,
                                 format('(load %%s)', coalesce(gone_load_id, load_id))), chr(10) ORDER BY position)
-               FILTER (WHERE position <= 20) AS causes
+               FILTER (WHERE sign <> 0 AND position <= 20) AS causes
     FROM listed
-    GROUP BY payout_day, currency, line, account_name, account_code, tax_rate, booked_load_id
+    GROUP BY payout, payout_day, currency, line, account_name, account_code, tax_rate
 ),
-balanced AS (
-    SELECT payout_day, currency, line, account_name, account_code, tax_rate, sum(amount) AS amount, sum(rows) AS rows,
-           string_agg(causes, chr(10) ORDER BY booked_load_id DESC) AS causes
-    FROM summed
-    GROUP BY payout_day, currency, line, account_name, account_code, tax_rate
+parts AS (
+    SELECT * FROM summed
     UNION ALL
-    SELECT payout_day, currency, {balance}, accounts #>> '{{balance,name}}', accounts #>> '{{balance,code}}',
+    SELECT payout, payout_day, currency, {balance}, accounts #>> '{{balance,name}}', accounts #>> '{{balance,code}}',
            accounts #>> '{{balance,tax_rate}}', -sum(amount), sum(rows), NULL
-    FROM summed JOIN bookings ON load_id = booked_load_id
-    GROUP BY 1, 2, 3, 4, 5, 6
+    FROM summed CROSS JOIN (SELECT accounts FROM documents ORDER BY load_id LIMIT 1) AS first
+    GROUP BY payout, payout_day, currency, accounts
+    UNION ALL
+    SELECT NULL, NULL, currency, line, account_name, account_code, tax_rate, debit - credit, 0, NULL
+    FROM platform.booked_lines WHERE account = %(account)s AND ledger_month = %(first_day)s
+),
+entries AS (
+    SELECT is_adjusting, id, month, currency, line, account_name, account_code, tax_rate,
+           CASE WHEN NOT is_adjusting THEN payout END AS payout,
+           CASE WHEN NOT is_adjusting THEN payout_day END AS payout_day,
+           CAST(month + interval '1 month - 1 day' AS date) AS last_day,
+           sum(amount) AS amount, CAST(sum(rows) AS bigint) AS rows,
+           CASE WHEN is_adjusting AND line <> {balance}
+                THEN coalesce(string_agg(causes, chr(10)), 'no load: another program changed the table') END AS causes
+    FROM parts CROSS JOIN state
+    GROUP BY is_adjusting, id, month, currency, line, account_name, account_code, tax_rate, 9, 10
 )
 SELECT ledger_month, month, number, entry_date, kind, currency, line, account_name, account_code, tax_rate, debit,
        credit, rows, causes
 FROM platform.booked_lines WHERE account = %(account)s AND ledger_month = %(first_day)s
 UNION ALL
-SELECT %(first_day)s::date, entry.month,
+SELECT %(first_day)s::date, month,
        CASE WHEN is_adjusting THEN format('%%s-%%sA%%s%%s', id, to_char(%(first_day)s::date, 'YYMM'),
-                                          to_char(entry.month, 'YYMM'), currency)
-            ELSE format('%%s-%%s%%s%%s', id, to_char(entry_date, 'YYMMDD'),
-                        CASE WHEN payout_day IS NULL THEN 'C' ELSE 'P' END, currency) END,
-       entry_date, CASE WHEN is_adjusting THEN 'adjusting' WHEN payout_day IS NULL THEN 'month end' ELSE 'payout' END,
-       currency, line, account_name, account_code, tax_rate, greatest(-amount, 0), greatest(amount, 0), rows,
-       CASE WHEN is_adjusting THEN causes END
-FROM balanced CROSS JOIN span CROSS JOIN numbered
-CROSS JOIN LATERAL (SELECT span.after <> {nothing_booked} AS is_adjusting) AS state
-CROSS JOIN LATERAL (SELECT CASE WHEN is_adjusting THEN open_month ELSE %(first_day)s::date END AS month) AS booked
-CROSS JOIN LATERAL (
-    SELECT booked.month, coalesce(payout_day, CAST(booked.month + interval '1 month - 1 day' AS date)) AS entry_date
-) AS entry
+                                          to_char(month, 'YYMM'), currency)
+            ELSE format('%%s-%%s%%s', id, coalesce(payout, to_char(last_day, 'YYMMDD') || 'C'), currency) END,
+       coalesce(payout_day, last_day),
+       CASE WHEN is_adjusting THEN 'adjusting' WHEN payout IS NULL THEN 'month end' ELSE 'payout' END,
+       currency, line, account_name, account_code, tax_rate, greatest(-amount, 0), greatest(amount, 0), rows, causes
+FROM entries
 WHERE amount <> 0 OR NOT is_adjusting AND line <> {balance}
 """
 
-# What was booked of a month, and what is to be adjusted, is its ledger as it is now; each sum may be rounded.
+# What was booked of a month, and what is to be adjusted, is its ledger as it is now, but for what rounding leaves.
 _SUMS = """
-SELECT * FROM (
-    SELECT currency, sum(credit - debit) AS amount, count(*) AS lines
+SELECT currency, amount, amount_of_input FROM (
+    SELECT currency, sum(credit - debit) AS amount
     FROM marts.journal_entries
     WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s AND line <> {balance}
     GROUP BY currency
 ) AS here
 FULL JOIN (
-    SELECT coalesce(stored.currency, own.currency) AS currency, sum(stored.amount) AS amount_of_input
-    FROM seller.transactions AS stored CROSS JOIN (WITH {own} SELECT currency FROM own) AS own
-    WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
-    GROUP BY 1
+    SELECT currency, sum(amount) AS amount_of_input, sum(abs(amount - round(amount, {digits}))) AS rounded
+    FROM (
+        SELECT coalesce(stored.currency, own.currency) AS currency, amount
+        FROM seller.transactions AS stored CROSS JOIN (WITH {own} SELECT currency FROM own) AS own
+        WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
+    ) AS stored GROUP BY currency
 ) AS ledger USING (currency)
-WHERE abs(coalesce(amount, 0) - coalesce(amount_of_input, 0)) > coalesce(lines, 0) * 0.5 / 10 ^ {digits}
+WHERE abs(coalesce(amount, 0) - coalesce(amount_of_input, 0)) > coalesce(rounded, 0)
 """
 
 _IMPOSSIBLE = """
@@ -197,7 +226,7 @@ _UNBOOKABLE = """
 SELECT local_day, transaction_type, description, amount, currency,
        CASE WHEN currency = {no_currency} THEN 'no currency' WHEN amount IS NULL THEN 'no amount' ELSE 'no account' END
            AS problem
-FROM ({unbooked} SELECT * FROM posted) AS posted
+FROM ({unbooked} SELECT * FROM posted WHERE sign >= 0) AS posted
 WHERE line = {unmapped} OR amount IS NULL OR currency = {no_currency}
 ORDER BY local_day, transaction_type, description
 """
@@ -214,8 +243,8 @@ ORDER BY 3 DESC
 def rows_of_ledger(accounts: JournalAccounts) -> sql.Composed:
     """Return items of WITH that end with `posted`: rows of the ledger, each with its line, account and payout.
 
-    The sign of a row is 1 if it came and -1 if it went, after the load `span.after` and until `span.upto`. They need
-    `span`, and are given `account`, `first_day` and `end_day`.
+    They have the rows at the load `span.upto`, those that came after `span.after` with the sign 1, and those that went
+    since with -1. They need `span`, and are given `account`, `first_day` and `end_day`.
 
     Args:
         accounts: Those of what is not booked yet.
@@ -249,7 +278,8 @@ def journal_of(accounts: JournalAccounts) -> Mart:
                 "Each entry of the ledger has an amount, a currency, and an account of the books.",
                 sql.SQL(_UNBOOKABLE).format(**names),
                 repair="name the type in the file of SELLER_PLATFORM_JOURNAL_ACCOUNTS "
-                "(`seller-platform docs month-end` shows one)",
+                "(`seller-platform docs month-end` shows one); have the upstream correct a missing amount or currency, "
+                "and load the month",
             ),
         ),
     )
@@ -279,8 +309,9 @@ _JOURNAL = Mart(
         MartColumn(
             "number",
             Kind.TEXT,
-            "The number of the journal entry: number of the account, day, P for a payout or C for the rest of the "
-            "month, currency; of an adjusting entry the month that it adjusts, A, and the month in which it is booked.",
+            "The number of the journal entry: number of the account, day, P for a payout (P2 is the second one) or C "
+            "for the rest of the month, currency; of an adjusting entry the month that it adjusts, A, and the month in "
+            "which it is booked.",
             ("accounts.id", *_OF_ROWS),
             key=True,
         ),
