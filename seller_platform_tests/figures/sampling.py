@@ -27,7 +27,7 @@ from seller_platform.ingest.loads.sampling import compare_sample
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.monitoring.sampling import COMPARISONS_COUNT, SampledStratum
+from seller_platform.warehouse.monitoring.sampling import COMPARISONS_COUNT, LEAST_WEIGHT, SampledStratum
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.http_upstream import MovingList, api_of
@@ -178,8 +178,14 @@ def _bound_holds(rng: random.Random) -> bool:
     # A difference also ends by itself, when the month is read for another reason.
     share, life_hours = rng.choice([0.001, 0.01, 0.05, 0.2]), 24 * rng.choice([7, 30, 365])
     at_once, spread, strikes_rows = rng.choice([1, 3]), rng.choice([0, 1, 1.5]), rng.random() < 0.5
-    weights = [rng.lognormvariate(0, spread) for _ in range(slices)]
-    upto, total = list(accumulate(weights)), sum(weights)
+    weights, accounts = [rng.lognormvariate(0, spread) for _ in range(slices)], rng.choice([1, 4, 20])
+    # Accounts are of one size, or of very different ones.
+    of = [min(int(accounts * rng.random() ** rng.choice([1, 4])), accounts - 1) for _ in range(slices)]
+    sizes = [sum(weight for weight, account in zip(weights, of, strict=True) if account == each) for each in {*of}]
+    least = LEAST_WEIGHT * mean(sizes)
+    boosts = dict(zip({*of}, (max(1, least / size) for size in sizes), strict=True))
+    drawn = [weight * boosts[account] for weight, account in zip(weights, of, strict=True)]
+    upto, total = list(accumulate(drawn)), sum(drawn)
 
     def by_rows() -> int:
         return min(bisect(upto, rng.random() * total), slices - 1)
@@ -196,10 +202,12 @@ def _bound_holds(rng: random.Random) -> bool:
             differed = ends.pop(by_rows(), 0) > hour
             if hour >= hours - COMPARISONS_COUNT / _HOUR:
                 compared.append(differed)
-    differing = sum(weights[each] for each, end in ends.items() if end > hours) / total
-    effective = int(total**2 / sum(weight**2 for weight in weights))
+    differing = sum(weights[each] for each, end in ends.items() if end > hours) / sum(weights)
+    effective = int(total**2 / sum(weight**2 for weight in drawn))
+    stretch = max(1 / boost for boost in boosts.values()) * total / sum(weights)
     lately = sum(compared[-(len(compared) // 2) :])
-    bound = SampledStratum(slices, effective, 0, len(compared), sum(compared), lately, _START).bound
+    counted = (slices, effective, 0, len(compared), sum(compared), lately, _START)
+    bound = SampledStratum(*counted, stretch=stretch).bound
     return bound is not None and differing <= bound
 
 

@@ -10,16 +10,16 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_191,
-    "cli": 8_500,
+    "cli": 8_498,
     "orchestration": 6_738,
     "service": 11_155,
     "sandbox": 2_309,
     "answers": 1_411,
     "ingest": 3_397,
     "client": 4_439,
-    "warehouse": 18_933,
+    "warehouse": 19_163,
     "contract": 1_330,
-    "tests": 58_077,
+    "tests": 58_337,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

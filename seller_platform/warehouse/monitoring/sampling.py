@@ -1,8 +1,8 @@
 """Draws stored slices at random, by their rows, and bounds how many of them differ from the upstream.
 
 Drawn slices are requested again and compared by value. Months that have settled and months that may still change are
-drawn apart. A slice is drawn with a probability that is proportional to its rows (and one), and may be drawn again.
-Undated lists are not drawn: the upstream has no former snapshots.
+drawn apart. A slice is drawn with a probability that is proportional to its rows (and one), and may be drawn again; an
+account with few rows has a least share of the draws. Undated lists are not drawn: the upstream has no former snapshots.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,6 +23,9 @@ from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
 from seller_platform.warehouse.schema.tables import COMPARISONS, SAMPLED_SLICES
 
 CONFIDENCE = 0.95
+LEAST_WEIGHT = 0.25
+"""The least weight of an account, as a part of that of the mean account."""
+
 COMPARISONS_COUNT = timedelta(days=30)
 """How long a comparison counts."""
 
@@ -68,6 +71,8 @@ class SampledStratum:
         left_out_percent: The share of rows in slices that are never drawn, because they take too many requests.
         different_lately: How many differed in the newer half of the comparisons, which is not larger than the other.
         since: When the first of the comparisons began; None without any.
+        open: How many of those that differed are held now.
+        stretch: What the bound of the share of draws is multiplied with, because some accounts have their least share.
     """
 
     slices: int
@@ -77,6 +82,8 @@ class SampledStratum:
     different: int
     different_lately: int
     since: datetime | None
+    open: int = 0
+    stretch: float = 1.0
 
     @property
     def bound(self) -> float | None:
@@ -87,9 +94,9 @@ class SampledStratum:
         if not self.comparisons:
             return None
         bound = upper_bound(self.comparisons, self.different, self.effective_slices)
-        if self.different_lately <= self.different - self.different_lately:
-            return bound
-        return max(bound, upper_bound(self.comparisons // 2, self.different_lately, self.effective_slices))
+        if self.different_lately > self.different - self.different_lately:
+            bound = max(bound, upper_bound(self.comparisons // 2, self.different_lately, self.effective_slices))
+        return min(1.0, self.stretch * bound)
 
 
 @dataclass(frozen=True)
@@ -108,13 +115,16 @@ class Sample:
         if settled is None or settled.bound is None or settled.since is None:
             return "How many slices differ from the upstream is not known: no settled one was compared yet"
         since = settled.since.astimezone(UTC)
+        repaired = settled.different - settled.open
+        found = f"{settled.different} differed, {repaired} repaired, {settled.open} open" * (settled.different > 0)
         sentence = (
-            f"With {100 * CONFIDENCE:.0f} % confidence at most {_percent(settled.bound)} of settled slices, by their "
-            f"rows, differ from the upstream, from {count_of(settled.comparisons, 'comparison')} since "
-            f"{since.day} {since:%B %Y}"
+            f"Since {since.day} {since:%B %Y}, {count_of(settled.comparisons, 'check')} compared months that should no "
+            f"longer change with the API: {found or 'none differed'}. Unless something happened since, at most "
+            f"{_percent(settled.bound)} of the rows are in months that differ, with {100 * CONFIDENCE:.0f} % confidence"
         )
         if changing is not None and changing.bound is not None:
-            sentence += f"; of those that may still change {_percent(changing.bound)}, from {changing.comparisons:,}"
+            checks = count_of(changing.comparisons, "check")
+            sentence += f"; of months that may still change at most {_percent(changing.bound)}, from {checks}"
         if settled.left_out_percent:
             sentence += f". Slices with {_percent(settled.left_out_percent / 100)} of the rows are too large to compare"
         return sentence
@@ -137,8 +147,9 @@ class DrawnSlice:
 
 # Only days that had ended when they were read are compared: the others are not expected to be equal. A month that takes
 # too many requests is drawn in parts of so many days that twice their rows would fit. It has not more parts than days.
+# One that is stored as empty may be so by mistake: it counts as many rows as were announced last.
 _SLICES = """
-    SELECT slice.dataset, slice.account, account.connection, month, days_read, slice.rows + 1 AS weight, parts,
+    SELECT slice.dataset, slice.account, account.connection, month, days_read, listed.rows + 1 AS weight, parts,
            parts > 28 OR most_rows = 0 AS is_too_large, coalesce(slice.time_zone, 'UTC') AS time_zone,
            CASE WHEN coalesce(read_after_days > lookback_days, false) THEN 'settled' ELSE 'changing' END AS stratum
     FROM platform.slices AS slice
@@ -146,14 +157,27 @@ _SLICES = """
                 CAST(:divisible AS boolean[])) AS list (dataset, lookback_days, most_rows, is_divisible) USING (dataset)
     JOIN platform.accounts AS account ON account.key = slice.account AND account.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN slice.rows <= most_rows THEN 1
-                    WHEN is_divisible THEN div(2 * slice.rows - 1, nullif(most_rows, 0)) + 1 ELSE 29 END AS parts
+        SELECT CASE WHEN slice.rows > 0 THEN slice.rows ELSE coalesce((
+                   SELECT announced FROM platform.loads AS load
+                   WHERE load.dataset = slice.dataset AND load.account = slice.account AND announced > 0
+                     AND window_start >= month AND window_start < month + interval '1 month'
+                   ORDER BY id DESC LIMIT 1), 0) END AS rows
+    ) AS listed
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN listed.rows <= most_rows THEN 1
+                    WHEN is_divisible THEN div(2 * listed.rows - 1, nullif(most_rows, 0)) + 1 ELSE 29 END AS parts
     ) AS divided
     WHERE slice.month IS NOT NULL AND slice.load_id IS NOT NULL
       AND CASE WHEN is_divisible
                THEN CAST(days_read[1] AT TIME ZONE coalesce(slice.time_zone, 'UTC') AS date) > month
                ELSE read_after_days > 0 END
 """
+# The weights of an account's slices are multiplied with so much that it has its least weight.
+_BOOSTS = f"""
+    SELECT *, greatest(1, {LEAST_WEIGHT} * avg(nullif(weight, 0)) OVER (PARTITION BY stratum) / nullif(weight, 0))
+           AS boost
+    FROM platform.sampled_slices
+"""  # noqa: S608  # a constant
 _COUNT = text(f"""
     INSERT INTO platform.sampled_slices (stratum, account, slices, weight, squares, left_out_weight, counted_at)
     SELECT stratum, account, coalesce(sum(parts) FILTER (WHERE NOT is_too_large), 0),
@@ -163,32 +187,43 @@ _COUNT = text(f"""
     FROM ({_SLICES}) AS slice GROUP BY stratum, account
 """)  # noqa: S608  # a constant
 _DRAW = text(f"""
-    SELECT *, CAST((:point * total - upto + weight) / weight AS float8) AS position
+    SELECT *, CAST((:point * total - upto + boosted) / boosted AS float8) AS position
     FROM (
-        SELECT *, sum(weight) OVER (ORDER BY dataset, account, month) AS upto, sum(weight) OVER () AS total
-        FROM ({_SLICES}) AS slice WHERE stratum = :stratum AND NOT is_too_large
+        SELECT *, sum(boosted) OVER (ORDER BY dataset, account, month) AS upto, sum(boosted) OVER () AS total
+        FROM (
+            SELECT slice.*, slice.weight * coalesce(boost, 1) AS boosted
+            FROM ({_SLICES}) AS slice LEFT JOIN ({_BOOSTS}) AS of_account USING (stratum, account)
+            WHERE stratum = :stratum AND NOT is_too_large
+        ) AS slice
     ) AS slice
     WHERE upto > :point * total ORDER BY upto LIMIT 1
 """)  # noqa: S608  # a constant
-_SAMPLE = text("""
-    SELECT stratum, slices, CAST(weight ^ 2 / squares AS bigint),
-           CAST(100 * left_out_weight / (weight + left_out_weight) AS float8), count(differed),
-           count(*) FILTER (WHERE differed), count(*) FILTER (WHERE differed AND half = 2), min(started_at)
+_SAMPLE = text(f"""
+    SELECT stratum, slices, CAST(weight ^ 2 / squares AS bigint), CAST(left_out_percent AS float8), count(differed),
+           count(*) FILTER (WHERE differed), count(*) FILTER (WHERE differed AND half = 2), min(started_at),
+           count(*) FILTER (WHERE is_open), CAST(stretch AS float8)
     FROM (
-        SELECT stratum, CAST(sum(slices) AS bigint) AS slices, sum(weight) AS weight, sum(squares) AS squares,
-               sum(left_out_weight) AS left_out_weight
-        FROM platform.sampled_slices
+        SELECT stratum, CAST(sum(slices) AS bigint) AS slices, sum(boost * weight) AS weight,
+               sum(boost ^ 2 * squares) AS squares,
+               100 * sum(left_out_weight) / sum(weight + left_out_weight) AS left_out_percent,
+               max(1 / boost) * sum(boost * weight) / nullif(sum(weight), 0) AS stretch
+        FROM ({_BOOSTS}) AS of_account
         WHERE CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[]))
         GROUP BY stratum
     ) AS counted
     LEFT JOIN (
-        SELECT stratum, differed, started_at, ntile(2) OVER (PARTITION BY stratum ORDER BY id) AS half
-        FROM platform.comparisons
+        SELECT stratum, differed, started_at, ntile(2) OVER (PARTITION BY stratum ORDER BY id) AS half,
+               differed AND compared.load_id IS NULL AND held_load_ids <> '{{}}' AS is_open
+        FROM platform.comparisons AS compared
+        LEFT JOIN platform.slices AS slice
+               ON slice.dataset = compared.dataset AND slice.account = compared.account
+              AND slice.month = platform.month_of_slice(compared.dataset, window_start)
         WHERE started_at > :after AND differed IS NOT NULL
-          AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
+          AND (CAST(:accounts AS text[]) IS NULL OR compared.account = ANY (CAST(:accounts AS text[])))
     ) AS comparison USING (stratum)
-    WHERE slices > 0 GROUP BY stratum, slices, weight, squares, left_out_weight ORDER BY stratum
-""")
+    WHERE slices > 0
+    GROUP BY stratum, slices, weight, squares, left_out_percent, stretch ORDER BY stratum
+""")  # noqa: S608  # constants
 _SENT = text("""
     SELECT account.connection, CAST(sum(requests) AS integer)
     FROM platform.comparisons AS comparison JOIN platform.accounts AS account ON account.key = comparison.account

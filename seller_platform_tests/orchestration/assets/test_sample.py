@@ -55,7 +55,7 @@ def test_the_asset_says_how_many_slices_differ_or_fails_and_loads_them(platform:
     result, metadata = _materialize(platform)
 
     assert result.success
-    assert metadata["sample"].startswith("With 95 % confidence at most ")
+    assert metadata["sample"].startswith("Since ")
     assert 0 < metadata["settled_differed"] == metadata["loaded_anew"] < metadata["settled_compared"]
     assert 0 < metadata["settled_differing_at_most_percent"] <= 100
     assert not unreadable.success
