@@ -169,7 +169,7 @@ def _amounts_stay(api: SellerApi, database: Database, account: KnownAccount) -> 
         if day is None:
             continue
         try:
-            with open_load(database, Slice.of(account, dataset, Window.day(day)), by_value=True) as load:
+            with open_load(database, Slice.of(account, dataset, Window.day(day)), by_value="a comparison") as load:
                 read_slice(api, database, account, load)
                 apart = load.compare()
         except WarehouseUnavailableError:
