@@ -14,6 +14,7 @@ from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.postgres.database import Database
@@ -85,8 +86,11 @@ def test_what_another_program_changed_is_found_and_repaired(installation: Instal
     assert left == (altered, loads)
     assert [each.result for each in repaired] == [REPAIRED if each.result is DIFFERENT else EQUAL for each in found]
     assert _content(installation) == before
-    by = text("SELECT notes #>> '{repaired,by}' FROM platform.loads WHERE notes ? 'repaired'")
-    assert installation.database.execute(by).scalars().all() == ["Ada" for each in found if each.result is DIFFERENT]
+    months = [Window.month_of(month) for month in installation.months]
+    changes = [changes_since(installation.database, TRANSACTIONS, found[0].account, month) for month in months]
+    assert ["for Ada at" in repair for each in changes for repair in each.repairs] == [
+        True for each in found if each.result is DIFFERENT
+    ]
     assert {each.result for each in _compare(installation)} == {EQUAL}
 
 

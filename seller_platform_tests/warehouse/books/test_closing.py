@@ -101,12 +101,8 @@ def test_a_closed_month_stays_and_changes_are_adjusted_in_the_open_one(books: Bo
 
     second = _close(books, FEBRUARY)
 
-    assert (first.result, first.unsettled, first.closed.entries, first.closed.balance) == (
-        "closed",
-        None,
-        1,
-        {"USD": "5.00"},
-    )
+    of_first = (first.result, first.unsettled, first.closed.entries, first.closed.balance)
+    assert of_first == ("closed", None, 1, {"USD": "5.00"})
     assert pending == [
         ("7-2601A2602USD", "2026-02-01", "balance", "Marketplace balance", Decimal("-2.00")),
         ("7-2601A2602USD", "2026-02-01", "selling_fees", "Selling fees", Decimal("2.00")),
@@ -260,7 +256,6 @@ def _closed(books: BookedAccount) -> list[BookMonth]:
 )
 @pytest.mark.parametrize("is_built", [False, True])
 def test_a_repaired_difference_adjusts_nothing(books: BookedAccount, damage: str, is_built: bool) -> None:
-    """Also where another one is adjusted with it, and where the books have other accounts meanwhile."""
     _close(books, JANUARY)
     books.database.execute(text(damage))
     if is_built:
