@@ -121,14 +121,10 @@ def load_wide(broken: Broken, folder: Path, **limit: int) -> Any:
     return load_apart(broken, folder, **limit)
 
 
-@pytest.mark.parametrize(
-    "room",
-    [8 << 20, *(pytest.param(room, marks=pytest.mark.nightly) for room in (64 << 10, (8 << 20) + 4096, 10 << 20))],
-)
 def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
-    broken: Broken, mount: Callable[[int], Path], room: int
+    broken: Broken, mount: Callable[[int], Path]
 ) -> None:
-    disk = mount(room)
+    disk = mount(8 << 20)
 
     refused = load_wide(broken, disk)
 
@@ -142,18 +138,11 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
 
 
 @pytest.mark.usefixtures("open_to_the_server")
-@pytest.mark.parametrize(
-    "room",
-    [*(pytest.param(room, marks=pytest.mark.nightly) for room in (0, 12 << 10)), 512 << 10],
-    ids=lambda size: f"{size} bytes",
-)
-def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(
-    mount: Callable[[int], Path], room: int, tmp_path: Path
-) -> None:
+def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(mount: Callable[[int], Path], tmp_path: Path) -> None:
     disk = mount(100 << 20)
     EmbeddedServer(disk / "home" / "postgres", root_data=disk / "servers").close()
     filler = fill(disk)
-    os.truncate(filler, filler.stat().st_size - room)
+    os.truncate(filler, filler.stat().st_size - (512 << 10))
     variables = environment(disk / "home", SELLER_PLATFORM_ROOT_DATA_FOLDER=str(disk / "servers"))
 
     refused = run(["migrate"], variables)
