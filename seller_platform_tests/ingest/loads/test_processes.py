@@ -159,10 +159,7 @@ def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.Mo
     assert {request.parent_id for request in requests} == {load.span_id}
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
-def test_without_the_processes_this_one_loads(
-    connected: Connected, caplog: pytest.LogCaptureFixture, signal_number: signal.Signals
-) -> None:
+def test_without_the_processes_this_one_loads(connected: Connected, caplog: pytest.LogCaptureFixture) -> None:
     requests = [request_of("orders", month) for month in MONTHS]
 
     with connected.loader() as loader, connected.processes() as processes:
@@ -170,7 +167,7 @@ def test_without_the_processes_this_one_loads(
         results = []
         for number, result in enumerate(load_each(requests * 2, loader, elsewhere=processes.load)):
             for pid in pids() if number == 0 else ():
-                os.kill(pid, signal_number)
+                os.kill(pid, signal.SIGKILL)
             results.append(result.receipt)
 
     assert [receipt.rows for receipt in results if receipt] == [10, 703, 10] * 2

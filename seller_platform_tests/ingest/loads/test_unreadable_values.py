@@ -1,4 +1,4 @@
-"""Tests that a value that cannot be read costs one cell, many of them the list, and a day its window."""
+"""Tests that a value that cannot be read costs one cell, and many of them the list."""
 
 from typing import Any
 
@@ -62,11 +62,3 @@ def test_a_list_with_many_unreadable_values_is_refused(
             _load(database, sent, page_size=page_size, day_of=day_of_order)
     else:
         assert _load(database, sent, page_size=page_size, day_of=day_of_order).rows == rows
-
-
-def test_a_day_that_cannot_be_read_refuses_its_window_by_name(database: Database) -> None:
-    rows = [{**row, "purchase_date": "0000-00-00"} if number == 2 else row for number, row in enumerate(orders(40))]
-
-    problem = 'row 3 of the page: purchase_date is "0000-00-00", which is no timestamp'
-    with pytest.raises(ContractViolationError, match=f"orders of de-1, {MARCH}: {problem}"):
-        _load(database, rows)
