@@ -75,11 +75,6 @@ def _text(stream: IO[str]) -> str:
         (["status"], "click", signal.SIGINT),
         (["sync"], "sqlalchemy", signal.SIGTERM),
         (["dev"], "httpx", signal.SIGINT),
-        # The same entry point handles the signals of every command.
-        pytest.param(["status", "--json"], "pydantic", signal.SIGTERM, marks=pytest.mark.nightly),
-        pytest.param(["demo"], "dagster", signal.SIGINT, marks=pytest.mark.nightly),
-        pytest.param(["migrate"], "dagster_postgres", signal.SIGTERM, marks=pytest.mark.nightly),
-        pytest.param(["service", "run"], "uvicorn", signal.SIGTERM, marks=pytest.mark.nightly),
     ],
 )
 def test_a_signal_during_imports_ends_in_a_sentence(
@@ -91,8 +86,7 @@ def test_a_signal_during_imports_ends_in_a_sentence(
 
     ended = subprocess.run([*COMMAND, *arguments], env=variables, capture_output=True, text=True, check=False)
 
-    until_ended = arguments in (["dev"], ["service", "run"])
-    assert ended.returncode == (0 if until_ended else 128 + number), ended.stderr
+    assert ended.returncode == (0 if arguments == ["dev"] else 128 + number), ended.stderr
     assert "Traceback" not in ended.stderr
     cause = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
     assert f"ended by {cause}. " in ended.stderr
@@ -113,9 +107,7 @@ def test_a_signal_while_sync_waits_ends_it_with_a_sentence(connected: Connected,
     assert "What was stored is kept, and a change is stored whole or not at all" in printed
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL]
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_loading_processes_end_with_sync(connected: Connected, number: signal.Signals) -> None:
     home = Path(connected.variables["SELLER_PLATFORM_HOME"])
     # Of lists that were never loaded, so many rows are expected that it starts them.
@@ -156,26 +148,19 @@ def test_a_command_that_waits_ends_soon(connected: Connected, arguments: list[st
         assert "Traceback" not in _text(errors)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "file", "code"),
-    [
-        pytest.param(["demo", "--json"], "sandbox/postgres/data/PG_VERSION", 143, marks=pytest.mark.nightly),
-        (["demo"], "sandbox/service.log", 143),
-        # `test_ui` ends `dev` when it is ready.
-        pytest.param(
-            ["dev", "--accounts", "1", "--months", "1"], "sandbox/webserver.log", 0, marks=pytest.mark.nightly
-        ),
-    ],
-)
-def test_an_embedded_server_is_not_left_behind(tmp_path: Path, arguments: list[str], file: str, code: int) -> None:
+def test_an_embedded_server_is_not_left_behind(tmp_path: Path) -> None:
     home = tmp_path / 'a "home" of $HOME, 100 %s'
-    with started(arguments, environment(home), forked=False) as (command, _, errors):
-        wait_for(lambda: (home / file).exists() or command.poll() is not None, explain=lambda _: _text(errors))
+    log = home / "sandbox/service.log"
+    with started(["demo"], environment(home), forked=False) as (command, _, errors):
+        wait_for(
+            lambda: log.exists() or command.poll() is not None,
+            explain=lambda _: _text(errors),
+        )
         os.kill(command.pid, signal.SIGTERM)
 
         ended = command.wait(SOON_SECONDS)
 
-    assert ended == code
+    assert ended == 143
     assert left_behind(home) == []
     again = run(["sandbox", "load", "--accounts", "1", "--months", "1", "--json"], environment(home / "sandbox"))
     assert json.loads(again.stdout)["rows"], again.stderr
