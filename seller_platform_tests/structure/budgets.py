@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_439,
     "warehouse": 19_163,
     "contract": 1_330,
-    "tests": 58_124,
+    "tests": 58_087,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import httpx2
@@ -16,12 +16,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from seller_platform.contract.tokens import code_challenge
 from seller_platform_tests.support.client_documents import Documents
-from seller_platform_tests.support.served import ANN, PASSWORD, submit
+from seller_platform_tests.support.served import PKCE, VERIFIER, approve_at
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
-_VERIFIER = "v" * 43
 HERE = "http://localhost:51004/callback"
 
 
@@ -52,12 +50,7 @@ class Host:
         self.application = client_info
 
     def _approve(self, url: str) -> None:
-        with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
-            page = browser.get(url, follow_redirects=True)
-            page = submit(browser, page, email=ANN, password=PASSWORD)
-            page = browser.get(urljoin(str(page.url), page.headers["location"]))
-            self.consent = page.text
-            self.sent_back = submit(browser, page, decision="approve", **self.choices).headers["location"]
+        self.consent, self.sent_back = approve_at(url, **self.choices)
 
     async def redirect(self, url: str) -> None:
         await asyncio.to_thread(self._approve, url)
@@ -92,8 +85,7 @@ class Host:
     def authorization(self, **parameters: str) -> str:
         """Return the URL of an authorization request, without the client of package mcp."""
         asked = {"client_id": self.client_id, "redirect_uri": HERE, "response_type": "code"}
-        pkce = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
-        return f"{self.base_url}/oauth/authorize?{urlencode({**asked, **pkce, **parameters})}"
+        return f"{self.base_url}/oauth/authorize?{urlencode({**asked, **PKCE, **parameters})}"
 
     def code(self, **parameters: str) -> str:
         """Return a code to which Ann consents."""
@@ -102,7 +94,7 @@ class Host:
 
     def exchange(self, code: str, **parameters: str) -> httpx.Response:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": HERE, "client_id": self.client_id}
-        sent = {**form, "code_verifier": _VERIFIER, **parameters}
+        sent = {**form, "code_verifier": VERIFIER, **parameters}
         return httpx.post(f"{self.base_url}/oauth/token", data=sent, timeout=PATIENCE_SECONDS)
 
     def refresh(self, token: str) -> httpx.Response:

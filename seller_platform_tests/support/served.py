@@ -4,6 +4,7 @@ Neither user may read the accounts of the other.
 """
 
 import asyncio
+import json
 import re
 import secrets
 import threading
@@ -27,6 +28,7 @@ from sqlalchemy import insert
 
 from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
@@ -45,6 +47,9 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
 CALLBACK = "http://127.0.0.1:9/callback?tenant=1"
+VERIFIER = "v" * 43
+PKCE = {"code_challenge": code_challenge(VERIFIER), "code_challenge_method": "S256"}
+CLIENT_ID, CSRF_TOKEN = 'id="client_id">([^<]+)<', 'name="csrf_token" value="([0-9a-f]+)"'
 NOW = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)  # in Los Angeles still the 9th of March
 FIRST_DAY, LAST_DAY = date(2026, 2, 20), date(2026, 3, 9)
 ACCOUNTS = {
@@ -64,6 +69,9 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
+Choices = Mapping[str, str | None]
+"""What is chosen on the consent page, beside the decision."""
+
 WIDE = Limits(quick_at_once=32, pages_at_once=32, work_at_once=24, open_reports=1_000)
 """Limits that tests with many requests at once do not reach."""
 
@@ -77,8 +85,9 @@ class Served:
     client_id: str
     client_secret: str
 
-    def client(self, email: str | None = None) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {issue_token(self.database, email)}"} if email else {}
+    def client(self, email: str | None = None, *, token: str | None = None) -> httpx.Client:
+        token = issue_token(self.database, email) if email else token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.base_url, headers=headers, timeout=PATIENCE_SECONDS)
 
     @property
@@ -95,25 +104,24 @@ class Served:
         }
         return browser.get("/oauth/authorize", params=query, follow_redirects=True)
 
-    def code(self, browser: httpx.Client, **parameters: str) -> str:
+    def status_of(self, token: str) -> int:
+        """Return the status of a request with an access token."""
+        with self.client(token=token) as client:
+            return client.get("/user/me").status_code
+
+    def code(self, browser: httpx.Client, choices: Choices | None = None, /, **parameters: str) -> str:
         """Return a code, obtained through the pages as a person does."""
-        page = self.request_code(browser, **parameters)
-        page = submit(browser, page, email=ANN, password=PASSWORD)
-        page = browser.get(page.headers["location"])
-        answer = submit(browser, page, decision="approve")
+        _, answer = approve(browser, self.request_code(browser, **parameters), **choices or {})
         return callback_of(answer)["code"]
 
     def exchange(self, browser: httpx.Client, code: str, /, **changed: str) -> httpx.Response:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.credentials}
         return browser.post("/oauth/token", data={**form, **changed})
 
-    def pair(self, **parameters: str) -> dict[str, Any]:
+    def pair(self, choices: Choices | None = None, /, **parameters: str) -> dict[str, Any]:
         """Return the token pair of a new consent of Ann."""
         with self.client() as browser:
-            answer = self.exchange(browser, self.code(browser, **parameters))
-        assert answer.status_code == 200, answer.text
-        pair: dict[str, Any] = answer.json()
-        return pair
+            return dict(body_of(self.exchange(browser, self.code(browser, choices, **parameters))))
 
     @contextmanager
     def logged_in(self, email: str = ANN) -> Iterator[httpx.Client]:
@@ -192,6 +200,40 @@ def submit(browser: httpx.Client, page: httpx.Response, /, **fields: str | None)
     sent = {unescape(name): unescape(value) for name, value in (*hidden, *ticked)} | fields
     values = {name: value for name, value in sent.items() if value is not None}
     return browser.post(urljoin(str(page.url), unescape(action[1])), data=values)
+
+
+def approve(
+    browser: httpx.Client, login: httpx.Response, /, **choices: str | None
+) -> tuple[httpx.Response, httpx.Response]:
+    """Log in as Ann and approve as a person does; return the consent page and the answer to the decision."""
+    answer = submit(browser, login, email=ANN, password=PASSWORD)
+    page = browser.get(urljoin(str(login.url), answer.headers["location"]))
+    return page, submit(browser, page, decision="approve", **choices)
+
+
+def approve_at(url: str, **choices: str | None) -> tuple[str, str]:
+    """Approve at an address in a new browser; return the text of the consent page and where the browser is sent."""
+    with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
+        page, answer = approve(browser, browser.get(url, follow_redirects=True), **choices)
+    return page.text, answer.headers["location"]
+
+
+def value_in(page: httpx.Response, pattern: str) -> str:
+    """Return what the group of a pattern matches in a page."""
+    found = re.search(pattern, page.text)
+    assert found, page.text
+    return found[1]
+
+
+def ask(client: httpx.Client, path: str, **query: object) -> httpx.Response:
+    """Send a request with the parameters that are not None."""
+    return client.get(path, params={name: str(value) for name, value in query.items() if value is not None})
+
+
+def body_of(answer: httpx.Response) -> Any:
+    """Return the body of an answer to an accepted request, with exact numbers."""
+    assert answer.status_code == 200, answer.text
+    return json.loads(answer.text, parse_float=Decimal)
 
 
 def callback_of(answer: httpx.Response) -> dict[str, str]:

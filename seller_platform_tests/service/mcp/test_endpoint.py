@@ -87,7 +87,8 @@ def test_a_grant_of_one_account_explains_no_rows_of_another(agents: Served, docu
 
 def test_a_token_of_another_resource_is_refused_with_both_names(agents: Served, host: Host) -> None:
     assert host.tokens
-    of_agents = _me(agents, host.tokens.access_token)
+    with agents.client(token=host.tokens.access_token) as client:
+        of_agents = client.get("/user/me")
     without, unknown = host.post(None), host.post("unknown")
     of_rest = host.post(issue_token(agents.database, ANN))
     base = agents.base_url
@@ -102,11 +103,6 @@ def test_a_token_of_another_resource_is_refused_with_both_names(agents: Served, 
     assert host.post(host.tokens.access_token).status_code == 200
 
 
-def _me(agents: Served, token: str) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {token}"}
-    return httpx.get(f"{agents.base_url}/user/me", headers=headers, timeout=PATIENCE_SECONDS)
-
-
 def test_a_token_tried_at_both_resources_is_valid_at_its_own(agents: Served, documents: Documents) -> None:
     host = Host(agents.base_url, documents)
     host.ask()
@@ -115,9 +111,9 @@ def test_a_token_tried_at_both_resources_is_valid_at_its_own(agents: Served, doc
 
     def both(token: str) -> list[tuple[int, int]]:
         with ThreadPoolExecutor(4) as threads:
-            tried = [threads.submit(call, token) for call in (host.post, partial(_me, agents)) * 2]
-            asked, read = ([each.result().status_code for each in tried[half::2]] for half in (0, 1))
-        return list(zip(asked, read, strict=True))
+            asked, read = lambda: host.post(token).status_code, lambda: agents.status_of(token)
+            statuses = [each.result() for each in [threads.submit(call) for call in (asked, read) * 2]]
+        return list(zip(statuses[::2], statuses[1::2], strict=True))
 
     for token in tokens:
         expected = (200, 401) if token == host.tokens.access_token else (401, 200)
@@ -175,7 +171,7 @@ def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
 
     assert (host.post(pair["access_token"]).status_code, pair["scope"]) == (200, "read")
     assert host.refresh(pair["refresh_token"]).status_code == 200
-    assert _me(agents, wider["access_token"]).status_code == 200
+    assert agents.status_of(wider["access_token"]) == 200
 
 
 def test_a_client_registered_for_mcp_alone_gets_tokens_of_mcp(agents: Served, documents: Documents) -> None:

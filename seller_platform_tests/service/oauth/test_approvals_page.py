@@ -11,10 +11,6 @@ from seller_platform_tests.support.served import ANN, BOB, Served, execute, issu
 HOME = "/admin/applications"
 
 
-def _status(service: Served, access_token: str) -> int:
-    return httpx.get(f"{service.base_url}/user/me", headers={"Authorization": f"Bearer {access_token}"}).status_code
-
-
 def _names(page: httpx.Response) -> list[str]:
     assert page.status_code == 200
     return re.findall("<h2>([^<]+)</h2>", page.text)
@@ -27,7 +23,7 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served)
         # A code that was not exchanged yet becomes invalid, too.
         page = service.request_code(browser)
         code = submit(browser, page, decision="approve").headers["location"].partition("code=")[2].partition("&")[0]
-        assert [_status(service, pair["access_token"]) for pair in (first, second)] == [200, 200]
+        assert [service.status_of(pair["access_token"]) for pair in (first, second)] == [200, 200]
 
         answer = submit(browser, browser.get(f"{HOME}/{service.client_id}/end"))
         after = browser.get(answer.headers["location"])
@@ -37,11 +33,11 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served)
     assert answer.status_code == 303
     assert "The access is ended." in after.text
     assert _names(after) == ["No application has access"]
-    assert [_status(service, pair["access_token"]) for pair in (first, second)] == [401, 401]
+    assert [service.status_of(pair["access_token"]) for pair in (first, second)] == [401, 401]
     assert [each.json()["error"] for each in (exchanged, *refreshed)] == ["invalid_grant"] * 3
-    assert _status(service, of_bob) == 200
+    assert service.status_of(of_bob) == 200
     # It may be approved again.
-    assert _status(service, service.pair()["access_token"]) == 200
+    assert service.status_of(service.pair()["access_token"]) == 200
 
 
 def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
@@ -50,7 +46,7 @@ def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
     execute(service.database, "UPDATE service.authorizations SET last_used_on = '2026-01-01'")
     noted = []
     for _ in range(3):
-        assert _status(service, token) == 200
+        assert service.status_of(token) == 200
         noted += stored(service.database, "SELECT last_used_on, xmin::text FROM service.authorizations")
 
     assert {day for day, _ in noted} == {datetime.now(UTC).date()}

@@ -14,17 +14,14 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from seller_platform.contract.tokens import code_challenge
 from seller_platform.errors import ApiError
 from seller_platform.service.http.addresses import is_public
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
-from seller_platform_tests.support.served import ANN, BOB, PASSWORD, Served, running_app, stored, submit
+from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, stored, submit
 from seller_platform_tests.support.waiting import wait_for
 
-_VERIFIER = "v" * 43
-_PKCE = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
 _HERE = "http://localhost:51004/callback"
 _NUMBERS = count()
 
@@ -49,7 +46,7 @@ def trusting(reading: Served) -> Iterator[Served]:
 
 
 def _consent(service: Served, browser: httpx.Client, client_id: str, redirect_uri: str = _HERE) -> httpx.Response:
-    return service.request_code(browser, client_id=client_id, redirect_uri=redirect_uri, **_PKCE)
+    return service.request_code(browser, client_id=client_id, redirect_uri=redirect_uri, **PKCE)
 
 
 def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting: Served, documents: Documents) -> None:
@@ -58,22 +55,20 @@ def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting
     with trusting.client() as browser:
         login = _consent(trusting, browser, client_id)
         before = list(documents.requested)
-        page = submit(browser, login, email=ANN, password=PASSWORD)
-        page = browser.get(page.headers["location"])
-        answer = submit(browser, page, decision="approve")
+        page, answer = approve(browser, login)
         form = {
             "grant_type": "authorization_code",
             "code": httpx.URL(answer.headers["location"]).params["code"],
             "redirect_uri": _HERE,
             "client_id": client_id,
-            "code_verifier": _VERIFIER,
+            "code_verifier": VERIFIER,
         }
         pair = browser.post("/oauth/token", data=form).json()
         refreshed = browser.post(
             "/oauth/token",
             data={"grant_type": "refresh_token", "refresh_token": pair["refresh_token"], "client_id": client_id},
         )
-        me = browser.get("/user/me", headers={"Authorization": f"Bearer {refreshed.json()['access_token']}"})
+        read = trusting.status_of(refreshed.json()["access_token"])
         metadata = browser.get("/.well-known/oauth-authorization-server").json()
         links = re.findall('href="(/admin/applications/[^"]+)"', browser.get("/admin/applications").text)
         submit(browser, browser.get(next(link for link in links if quote(client_id, "") in link)))
@@ -86,7 +81,7 @@ def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting
     assert "Allow <strong>Desk</strong>" in page.text
     assert "a program on your own" in page.text
     assert answer.headers["location"].startswith(f"{_HERE}?code=")
-    assert (me.status_code, metadata["client_id_metadata_document_supported"]) == (200, True)
+    assert (read, metadata["client_id_metadata_document_supported"]) == (200, True)
 
 
 def _stored(service: Served, client_id: str) -> list[tuple[Any, ...]]:

@@ -7,12 +7,22 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from seller_platform.contract.tokens import code_challenge
 from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
-from seller_platform_tests.support.served import ANN, CALLBACK, Served, execute, stored, submit
+from seller_platform_tests.support.served import (
+    ANN,
+    CALLBACK,
+    CLIENT_ID,
+    PKCE,
+    VERIFIER,
+    Served,
+    execute,
+    stored,
+    submit,
+    value_in,
+)
 
 HOME, NEW = "/admin/developers", "/admin/developers/new"
 OTHER = "https://app.example/callback"
@@ -26,10 +36,8 @@ def _create(service: Served, browser: httpx.Client, name: str = "My app", redire
 
 def _with_client(service: Served, page: httpx.Response) -> Served:
     assert page.status_code == 200, page.text
-    fields = [re.search(f'id="{field}">([^<]+)<', page.text) for field in ("client_id", "client_secret")]
-    assert fields[0]
-    assert fields[1]
-    return replace(service, client_id=fields[0][1], client_secret=fields[1][1])
+    secret = value_in(page, CLIENT_ID.replace("_id", "_secret"))
+    return replace(service, client_id=value_in(page, CLIENT_ID), client_secret=secret)
 
 
 def _status(own: Served) -> int:
@@ -77,18 +85,17 @@ def test_a_native_client_needs_a_challenge_and_may_use_any_loopback_port(service
     registered = "http://127.0.0.1/callback"
     client_id, secret = add_application(service.database, "Native", registered, is_public=True)
     public = replace(service, client_id=client_id, client_secret=secret)
-    pkce = {"code_challenge": code_challenge("v" * 43), "code_challenge_method": "S256"}
     here = "http://127.0.0.1:51004/callback"
     with service.logged_in() as browser:
         asked = {"client_id": client_id, "redirect_uri": here, "response_type": "code"}
         unchallenged = browser.get("/oauth/authorize", params=asked)
-        page = public.request_code(browser, redirect_uri=here, **pkce)
+        page = public.request_code(browser, redirect_uri=here, **PKCE)
         answer = submit(browser, page, decision="approve")
         form = {
             "grant_type": "authorization_code",
             "code": httpx.URL(answer.headers["location"]).params["code"],
             "client_id": public.client_id,
-            "code_verifier": "v" * 43,
+            "code_verifier": VERIFIER,
         }
         with_a_secret = browser.post("/oauth/token", data={**form, "redirect_uri": here, "client_secret": "x"})
         other_port = browser.post("/oauth/token", data={**form, "redirect_uri": registered})
@@ -126,7 +133,6 @@ def test_only_the_port_of_a_loopback_address_of_a_public_client_may_vary() -> No
 
 
 def test_redirect_uris_of_native_applications_are_registered(reading: Served) -> None:
-    pkce = {"code_challenge": code_challenge("v" * 43), "code_challenge_method": "S256"}
     with reading.logged_in() as browser:
         for uri, target in (
             ("com.example.app:/callback", "com.example.app"),
@@ -137,12 +143,11 @@ def test_redirect_uris_of_native_applications_are_registered(reading: Served) ->
             ("http://[::1]:0/callback", "[::1]:0"),
         ):
             created = submit(browser, browser.get(NEW), name="Native", redirect_uri=uri, public="yes")
-            client_id = re.search('id="client_id">([^<]+)<', created.text)
-            assert client_id, created.text
-            page = reading.request_code(browser, client_id=client_id[1], redirect_uri=uri, **pkce)
+            client_id = value_in(created, CLIENT_ID)
+            page = reading.request_code(browser, client_id=client_id, redirect_uri=uri, **PKCE)
             answer = submit(browser, page, decision="approve")
             listed = browser.get("/admin/applications")
-            submit(browser, browser.get(f"{HOME}/{client_id[1]}/delete"))
+            submit(browser, browser.get(f"{HOME}/{client_id}/delete"))
 
             assert target_of(uri) == target
             assert f"came here from <strong>{target}</strong>" in page.text
@@ -182,9 +187,7 @@ def test_a_client_that_can_keep_no_secret_gets_none(service: Served) -> None:
         answer = submit(browser, browser.get(NEW), name="Native", redirect_uri=CALLBACK, public="yes")
         wrong = submit(browser, browser.get(NEW), name="", redirect_uri=CALLBACK, public="yes", agents="yes")
         listed = browser.get(HOME)
-        client_id = re.search('id="client_id">([^<]+)<', answer.text)
-        assert client_id
-        assert "has no secret" in browser.get(f"{HOME}/{client_id[1]}/secret").text
+        assert "has no secret" in browser.get(f"{HOME}/{value_in(answer, CLIENT_ID)}/secret").text
 
     assert stored(service.database, "SELECT secret_hash FROM service.applications WHERE name = 'Native'") == [(None,)]
     assert answer.status_code == 200
@@ -219,18 +222,16 @@ def test_deleting_a_client_ends_its_tokens(service: Served) -> None:
     with service.logged_in() as ann:
         own = _create(service, ann)
         client_id = own.client_id
-        with own.client() as browser:
-            pair = own.exchange(browser, own.code(browser)).json()
+        pair = own.pair()
         assert "1 user has" in ann.get(f"{HOME}/{client_id}/delete").text
         answer = submit(ann, ann.get(f"{HOME}/{client_id}/delete"))
         with own.client() as browser:
-            refreshed = own.refresh(browser, pair["refresh_token"])
-            read = browser.get("/user/me", headers={"Authorization": f"Bearer {pair['access_token']}"})
+            refreshed, read = own.refresh(browser, pair["refresh_token"]), own.status_of(pair["access_token"])
     events = "SELECT kind FROM service.security_events WHERE client_id = %s AND kind LIKE 'application%%' ORDER BY id"
 
     assert stored(service.database, events, client_id) == [("application_registered",), ("application_deleted",)]
     assert answer.headers["location"] == f"{HOME}?notice=deleted"
-    assert (refreshed.status_code, refreshed.json()["error"], read.status_code) == (401, "invalid_client", 401)
+    assert (refreshed.status_code, refreshed.json()["error"], read) == (401, "invalid_client", 401)
 
 
 def test_an_invalid_client_is_refused_with_its_problem(reading: Served) -> None:

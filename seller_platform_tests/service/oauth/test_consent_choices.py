@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 
 from seller_platform.service.pages.rendering import shown_moment
+from seller_platform_tests.support.known_rows import COST_PERIOD, US
 from seller_platform_tests.support.served import (
     ACCOUNTS,
     ANN,
+    CSRF_TOKEN,
     OF_ANN,
-    PASSWORD,
     Served,
     callback_of,
     execute,
@@ -22,15 +23,12 @@ from seller_platform_tests.support.served import (
     running_app,
     stored,
     submit,
+    value_in,
 )
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.waiting import wait_for
 
 _ALL = "read costs:write reports"
 _WRITE = {"scope:costs:write": None, "scope:reports": None}
-_PERIOD = {
-    "dates": {"from_date": "2030-01-01", "to_date": "2030-12-31"},
-    "cost_elements": [{"cost_element": "Goods", "currency": "USD", "amount": 1}],
-}
 
 
 def _ticked(*keys: str) -> dict[str, str | None]:
@@ -38,25 +36,8 @@ def _ticked(*keys: str) -> dict[str, str | None]:
     return {"accounts": "ticked", **{f"account:{key}": "on" if key in keys else None for key in OF_ANN}}
 
 
-def _decide(
-    service: Served, browser: httpx.Client, choices: Mapping[str, str | None], **parameters: str
-) -> httpx.Response:
-    """Log in as Ann, and approve with these choices."""
-    page = submit(browser, service.request_code(browser, **parameters), email=ANN, password=PASSWORD)
-    return submit(browser, browser.get(page.headers["location"]), decision="approve", **choices)
-
-
-def _pair(service: Served, choices: Mapping[str, str | None], **parameters: str) -> dict[str, Any]:
-    with service.client() as browser:
-        code = callback_of(_decide(service, browser, choices, **parameters))["code"]
-        pair: dict[str, Any] = service.exchange(browser, code).json()
-        return pair
-
-
 def _client(service: Served, pair: Mapping[str, Any]) -> httpx.Client:
-    return httpx.Client(
-        base_url=service.base_url, headers={"Authorization": f"Bearer {pair['access_token']}"}, timeout=PATIENCE_SECONDS
-    )
+    return service.client(token=pair["access_token"])
 
 
 def _titles(client: httpx.Client) -> list[str]:
@@ -64,7 +45,7 @@ def _titles(client: httpx.Client) -> list[str]:
 
 
 def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None:
-    pair = _pair(filled, _ticked("de-2", "it-4"))
+    pair = filled.pair(_ticked("de-2", "it-4"))
     listed = {"per_page": "500"}
 
     with _client(filled, pair) as client:
@@ -81,7 +62,7 @@ def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None
         }
         of_group = client.get("/inventory/list", params={**listed, "group_title": "World"}).json()["data"]
     hidden = issue_token(filled.database, ANN, accounts=["it-4"])
-    with _client(filled, {"access_token": hidden}) as client:
+    with filled.client(token=hidden) as client:
         groups = [
             client.get("/inventory/list", params={**listed, "group_title": title})
             for title in ("World", "No such", "Empty")
@@ -101,7 +82,7 @@ def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None
 
 
 def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served) -> None:
-    everything, ticked = _pair(service, {}), _pair(service, _ticked(*OF_ANN))
+    everything, ticked = service.pair({}), service.pair(_ticked(*OF_ANN))
     grant = "INSERT INTO service.user_accounts (user_id, account) SELECT id, 'gb-5' FROM service.users WHERE email = %s"
     execute(service.database, grant, ANN)
 
@@ -111,8 +92,8 @@ def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served)
 
 
 def test_without_the_scopes_no_costs_are_written_and_no_reports_requested(filled: Served) -> None:
-    pair = _pair(filled, _WRITE)
-    body = {"account_title": "Shop US", "sku": "A", "data": [_PERIOD]}
+    pair = filled.pair(_WRITE)
+    body = {**US, **COST_PERIOD}
 
     with _client(filled, pair) as client:
         read = client.get("/user/me")
@@ -165,9 +146,7 @@ def test_a_choice_that_is_unclear_is_asked_again(reading: Served) -> None:
 def test_a_form_without_choices_approves_what_was_requested(reading: Served) -> None:
     with reading.logged_in() as browser:
         page = reading.request_code(browser)
-        token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
-        assert token
-        answer = browser.post(page.url, data={"csrf_token": token[1], "decision": "approve"})
+        answer = browser.post(page.url, data={"csrf_token": value_in(page, CSRF_TOKEN), "decision": "approve"})
         pair = reading.exchange(browser, callback_of(answer)["code"]).json()
 
     assert pair["scope"] == _ALL
@@ -176,7 +155,7 @@ def test_a_form_without_choices_approves_what_was_requested(reading: Served) -> 
 
 
 def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) -> None:
-    pair = _pair(reading, {"scope:reports": None})
+    pair = reading.pair({"scope:reports": None})
 
     with reading.client() as browser:
         wider = reading.refresh(browser, pair["refresh_token"], scope="read reports")
@@ -192,15 +171,14 @@ def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) ->
 
 
 def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served) -> None:
-    pair = _pair(service, {})
+    pair = service.pair({})
     [(days,)] = stored(service.database, "SELECT expires_at - created_at FROM service.authorizations")
     execute(service.database, "UPDATE service.authorizations SET expires_at = now() + interval '1 hour'")
     with service.client() as browser:
         last = service.refresh(browser, pair["refresh_token"]).json()
         execute(service.database, "UPDATE service.authorizations SET expires_at = now()")
         after = service.refresh(browser, last["refresh_token"])
-    with _client(service, last) as client:
-        assert client.get("/user/me").status_code == 401
+    assert service.status_of(last["access_token"]) == 401
     newest = (
         "SELECT count(*) FROM service.refresh_tokens WHERE used_at IS NULL AND expires_at <= now() + interval '1 hour'"
     )
@@ -216,9 +194,8 @@ def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served) 
 def test_the_operator_sets_how_long_an_access_lasts(service: Served, database_url: str) -> None:
     with running_app(database_url, grant_lifetime=timedelta(days=7)) as base_url:
         short = replace(service, base_url=base_url)
-        pair = _pair(short, {})
-        with short.client() as browser:
-            submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        pair = short.pair({})
+        with short.logged_in() as browser:
             page = short.request_code(browser)
 
     assert 7 * 86_400 - 60 < pair["expires_in"] <= 7 * 86_400
@@ -226,7 +203,7 @@ def test_the_operator_sets_how_long_an_access_lasts(service: Served, database_ur
 
 
 def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served) -> None:
-    wide, narrow = _pair(filled, {}), _pair(filled, _ticked("de-2"))
+    wide, narrow = filled.pair({}), filled.pair(_ticked("de-2"))
     world = {"group_title": "World"}
     with _client(filled, wide) as of_all, _client(filled, narrow) as of_one:
         both, one = (
@@ -251,7 +228,7 @@ def _await_report(client: httpx.Client, params: Mapping[str, str]) -> None:
 
 def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     with service.client() as browser:
-        code = callback_of(_decide(service, browser, {**_ticked("us-1"), **_WRITE}))["code"]
+        code = service.code(browser, {**_ticked("us-1"), **_WRITE})
         service.exchange(browser, "unknown")
         service.exchange(browser, code)
         service.exchange(browser, code)
@@ -288,13 +265,12 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
 
 
 def test_the_page_of_applications_shows_what_was_chosen_and_the_days(service: Served) -> None:
-    _pair(service, {**_ticked("us-1"), **_WRITE})
-    pair = _pair(service, {"scope:reports": None})
-    with service.client() as browser, _client(service, pair) as client:
-        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+    service.pair({**_ticked("us-1"), **_WRITE})
+    pair = service.pair({"scope:reports": None})
+    with service.logged_in() as browser:
         before = browser.get("/admin/applications")
         today = datetime.now(UTC).date()
-        assert client.get("/user/me").status_code == 200
+        assert service.status_of(pair["access_token"]) == 200
         page = browser.get("/admin/applications")
         ended = submit(browser, browser.get(f"/admin/applications/{service.client_id}/end"))
     ends = stored(service.database, "SELECT expires_at FROM service.authorizations")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -19,21 +19,12 @@ from sellerlegend_api.exceptions import AuthenticationError, NotFoundError
 from sellerlegend_api.exceptions import ValidationError as RefusedError
 
 from seller_platform_tests.support.known_rows import BOWL, LONG_DAY, MUG
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, submit
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.served import ANN, CALLBACK, Served, approve_at
+from seller_platform_tests.support.waiting import wait_for
 
 _ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}
 _FIFTH = date(2026, 3, 5)
 _DAYS: dict[str, Any] = {"start_date": _FIFTH, "end_date": date(2026, 3, 6)}
-
-
-def _approve(url: str) -> str:
-    """Log in and approve as a person does, and return the redirect URL."""
-    with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
-        page = browser.get(url, follow_redirects=True)
-        page = submit(browser, page, email=ANN, password=PASSWORD)
-        page = browser.get(urljoin(str(page.url), page.headers["location"]))
-        return submit(browser, page, decision="approve").headers["location"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,7 +54,7 @@ def test_authlib_configures_itself_from_the_metadata_refreshes_and_revokes(
         **options,
     ) as client:
         url, state = client.create_authorization_url(metadata["authorization_endpoint"], **verifier)
-        response = _approve(url)
+        _, response = approve_at(url)
         first = client.fetch_token(metadata["token_endpoint"], authorization_response=response, state=state, **verifier)
         client.token = {**first, "expires_at": int(time.time()) - 1}  # then it refreshes by itself
         me = client.get(f"{reading.base_url}/user/me")
@@ -81,9 +72,8 @@ def test_requests_oauthlib_completes_the_flow_and_refreshes(reading: Served, pkc
     credentials = {"client_id": reading.client_id, "client_secret": reading.client_secret}
     with OAuth2Session(reading.client_id, redirect_uri=CALLBACK, pkce=pkce) as session:
         url, _ = session.authorization_url(f"{reading.base_url}/oauth/authorize")
-        first = session.fetch_token(
-            token_url, authorization_response=_approve(url), client_secret=reading.client_secret
-        )
+        _, response = approve_at(url)
+        first = session.fetch_token(token_url, authorization_response=response, client_secret=reading.client_secret)
         me = session.get(f"{reading.base_url}/user/me")
         second = session.refresh_token(token_url, **credentials)
         again = session.get(f"{reading.base_url}/user/me")
@@ -114,7 +104,7 @@ def _opened(service: Served) -> Iterator[SellerLegendClient]:
         for scheme in ("http://", "https://"):
             opened._base_client.session.mount(scheme, _OtherNames())
         url, state = opened.get_authorization_url()
-        sent_back = parse_qs(urlsplit(_approve(url)).query)
+        sent_back = parse_qs(urlsplit(approve_at(url)[1]).query)
         opened.authenticate_with_code(sent_back["code"][0], state=state)
         yield opened
 

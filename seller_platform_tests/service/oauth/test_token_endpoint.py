@@ -9,17 +9,25 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.oauth.applications import add_application
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, callback_of, execute, stored, submit
+from seller_platform_tests.support.served import (
+    ANN,
+    CALLBACK,
+    PASSWORD,
+    PKCE,
+    VERIFIER,
+    Served,
+    callback_of,
+    execute,
+    stored,
+    submit,
+)
 
-VERIFIER = "v" * 43
 _KINDS = ("access_token", "refresh_token")
 
 
 def _works(service: Served, access_token: str) -> bool:
-    headers = {"Authorization": f"Bearer {access_token}"}
-    return httpx.get(f"{service.base_url}/user/me", headers=headers).status_code == 200
+    return service.status_of(access_token) == 200
 
 
 def _error(answer: httpx.Response) -> tuple[int, str]:
@@ -131,7 +139,7 @@ def test_applications_may_authenticate_by_http_basic(reading: Served) -> None:
 
 def test_a_challenge_wants_its_verifier(reading: Served) -> None:
     with reading.client() as browser:
-        code = reading.code(browser, code_challenge=code_challenge(VERIFIER), code_challenge_method="S256")
+        code = reading.code(browser, **PKCE)
 
         without = reading.exchange(browser, code)
         wrong = reading.exchange(browser, code, code_verifier="w" * 43)

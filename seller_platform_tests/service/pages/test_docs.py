@@ -14,7 +14,7 @@ import pytest
 
 from seller_platform.service.oauth.applications import add_application
 from seller_platform_tests.support.processes import free_port
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
+from seller_platform_tests.support.served import ANN, Served, approve_at
 from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -26,13 +26,6 @@ def _blocks(service: Served) -> dict[str, str]:
         name: unescape(code)
         for name, code in re.findall(r'<pre data-copy="([^"]+)"[^>]*><code>(.*?)</code></pre>', text, re.DOTALL)
     }
-
-
-def _approve(service: Served, url: str) -> str:
-    """Log in and approve as a person does, and return where the browser is sent."""
-    with service.client() as browser:
-        page = submit(browser, browser.get(url, follow_redirects=True), email=ANN, password=PASSWORD)
-        return submit(browser, browser.get(page.headers["location"]), decision="approve").headers["location"]
 
 
 @pytest.mark.parametrize("is_public", [False, True], ids=["with a secret", "without a secret"])
@@ -50,7 +43,7 @@ def test_the_documented_commands_get_a_token_and_the_next_one(service: Served, i
         shell.stdin.write("\n".join([first, *steps[1:3]]) + "\necho STATE=$STATE\n")
         shell.stdin.flush()
         url, state = shell.stdout.readline().strip(), shell.stdout.readline().strip().partition("=")[2]
-        answer = httpx.URL(_approve(service, url)).params
+        answer = httpx.URL(approve_at(url)[1]).params
         fourth = steps[3].replace("the code in the address", answer["code"])
         used = "\nprintf '\\n%s\\n' $ACCESS_TOKEN\n"
         rest = "\n".join([fourth, steps[4], steps[5], used, blocks["commands for the next token"], steps[5], used])
@@ -77,7 +70,7 @@ def test_the_documented_program_gets_a_token(service: Served, tmp_path: Path) ->
     ) as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("Open ").strip()
-        location = _approve(service, url)
+        _, location = approve_at(url)
         forged = httpx.URL(location).copy_set_param("state", "forged")
         statuses = [httpx.get(address, timeout=PATIENCE_SECONDS).status_code for address in (forged, location)]
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)

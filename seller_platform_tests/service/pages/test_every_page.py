@@ -11,7 +11,17 @@ from seller_platform.service.app import create_app
 from seller_platform.service.pages.login import LOGIN, LOGOUT
 from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME
-from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, submit
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    CALLBACK,
+    CLIENT_ID,
+    CSRF_TOKEN,
+    PASSWORD,
+    Served,
+    submit,
+    value_in,
+)
 
 _PUBLIC = {HOME, LOGIN, LOGOUT, AUTHORIZE, RESET, DOCS}
 _FORM = {"name": "Forged", "redirect_uri": "https://forged.example/", "form_id": "a" * 22, "hours": "0"}
@@ -44,9 +54,7 @@ def sent() -> set[str]:
 def _own_client(service: Served) -> str:
     with service.logged_in() as browser:
         answer = submit(browser, browser.get("/admin/developers/new"), name="Ann's", redirect_uri=CALLBACK)
-    found = re.search('id="client_id">([^<]+)<', answer.text)
-    assert found
-    return found[1]
+    return value_in(answer, CLIENT_ID)
 
 
 def test_a_page_of_a_user_leads_to_the_login_and_back(reading: Served, shown: set[str], sent: set[str]) -> None:
@@ -93,8 +101,7 @@ def test_a_form_of_another_session_changes_nothing(service: Served, sent: set[st
                 answer = browser.post(re.sub("{.*?}", client_id, path), data={**_FORM, "csrf_token": token})
                 assert answer.status_code == 403, path
         assert [browser.get(path).text for path in _LISTS] == before
-        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
-        assert browser.get("/user/me", headers=bearer).status_code == 200
+        assert service.status_of(pair["access_token"]) == 200
 
 
 def test_what_is_of_another_user_is_answered_like_what_does_not_exist(
@@ -103,9 +110,7 @@ def test_what_is_of_another_user_is_answered_like_what_does_not_exist(
     pair, own = service.pair(), _own_client(service)
     with service.logged_in(BOB) as bob, service.logged_in() as ann:
         before = [ann.get(path).text for path in _LISTS]
-        token = re.search('name="csrf_token" value="([0-9a-f]+)"', bob.get("/admin/developers/new").text)
-        assert token
-        form = {**_FORM, "csrf_token": token[1]}
+        form = {**_FORM, "csrf_token": value_in(bob.get("/admin/developers/new"), CSRF_TOKEN)}
         for client_id in (own, service.client_id):
             for path in (path for path in shown if "{" in path):
                 seen, unknown = (bob.get(re.sub("{.*?}", each, path)) for each in (client_id, "unknown"))
@@ -114,5 +119,4 @@ def test_what_is_of_another_user_is_answered_like_what_does_not_exist(
                 assert bob.post(re.sub("{.*?}", client_id, path), data=form).status_code == 404, path
         assert not {own, service.client_id} & set(re.findall(r"[\w-]{10,}", "".join(bob.get(p).text for p in _LISTS)))
         assert [ann.get(path).text for path in _LISTS] == before
-        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
-        assert ann.get("/user/me", headers=bearer).status_code == 200
+        assert service.status_of(pair["access_token"]) == 200

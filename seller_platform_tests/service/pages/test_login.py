@@ -1,6 +1,5 @@
 """Tests the pages of login and consent: access, protection and content."""
 
-import re
 import statistics
 import time
 from urllib.parse import urlencode
@@ -9,12 +8,7 @@ import httpx
 import pytest
 
 from seller_platform.service.users.store import add_user
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, submit
-
-
-def _consent_page(service: Served, browser: httpx.Client) -> httpx.Response:
-    page = submit(browser, service.request_code(browser), email=ANN, password=PASSWORD)
-    return browser.get(page.headers["location"])
+from seller_platform_tests.support.served import ANN, CALLBACK, CSRF_TOKEN, PASSWORD, Served, execute, submit, value_in
 
 
 def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served) -> None:
@@ -41,15 +35,16 @@ def test_a_login_form_of_another_session_is_refused(reading: Served) -> None:
 
 
 def test_login_changes_the_cookie_and_logout_ends_the_session(reading: Served) -> None:
-    with reading.client() as browser:
+    with reading.client() as browser, reading.client() as other:
         page = reading.request_code(browser)
         before = dict(browser.cookies)
+        other.cookies.update(browser.cookies)  # as of a person who chose them for this browser
         login = submit(browser, page, email=ANN, password=PASSWORD)
         after = dict(browser.cookies)
-        shown = browser.get("/login")
+        shown, unchanged = browser.get("/login"), other.get("/login")
         submit(browser, shown)
 
-        assert "You are logged in" in shown.text
+        assert ("You are logged in" in shown.text, "You are logged in" in unchanged.text) == (True, False)
         assert before != after
         assert reading.request_code(browser).url.path == "/login"
     for cookie in (page.headers["set-cookie"], login.headers["set-cookie"]):
@@ -57,8 +52,8 @@ def test_login_changes_the_cookie_and_logout_ends_the_session(reading: Served) -
 
 
 def test_a_consent_page_says_what_is_granted_and_needs_its_token(reading: Served) -> None:
-    with reading.client() as browser:
-        page = _consent_page(reading, browser)
+    with reading.logged_in() as browser:
+        page = reading.request_code(browser)
         forged = browser.post(str(page.url), data={"decision": "approve"})
         foreign = browser.post(str(page.url), data={"decision": "approve", "csrf_token": "0" * 64})
         undecided = submit(browser, page)
@@ -110,17 +105,6 @@ def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -
     assert 0.4 < unknown / existing < 2.5
 
 
-def test_a_session_cookie_chosen_by_another_person_is_replaced_at_login(reading: Served) -> None:
-    chosen = "a" * 43
-    with reading.client() as browser, reading.client() as other:
-        browser.cookies.set("seller_platform_session", chosen)
-        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        other.cookies.set("seller_platform_session", chosen)
-
-        assert "You are logged in" in browser.get("/login").text
-        assert "You are logged in" not in other.get("/login").text
-
-
 def test_a_cookie_that_is_none_of_ours_is_replaced(reading: Served) -> None:
     long = "a" * 42
     for cookie in ("short", "a" * 5000, f'"{long}\\015\\012X: y"', f"{long};", f"{long}é", f"{long}<"):
@@ -139,9 +123,9 @@ def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served
     execute(reading.database, "DELETE FROM service.login_attempts")  # other tests fail at this address, too
     with reading.client() as browser:
         page = browser.get("/login")
-        token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
-        assert token
-        content = urlencode({"csrf_token": token[1], "email": text, "password": text}, errors="surrogatepass")
+        content = urlencode(
+            {"csrf_token": value_in(page, CSRF_TOKEN), "email": text, "password": text}, errors="surrogatepass"
+        )
         answer = browser.post("/login", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
 
     assert answer.status_code in (400, 401)

@@ -3,7 +3,6 @@
 from datetime import timedelta
 from functools import partial
 
-import httpx
 import pytest
 
 from seller_platform.service.reports.worker import delete_expired
@@ -36,16 +35,9 @@ def _age(service: Served, days: float) -> None:
         execute(service.database, f"UPDATE service.{table} SET expires_at = expires_at - %s", passed)
 
 
-def _tokens(service: Served, browser: httpx.Client) -> dict[str, str]:
-    answer = service.exchange(browser, service.code(browser))
-    assert answer.status_code == 200, answer.text
-    pair: dict[str, str] = answer.json()
-    return pair
-
-
 def test_nothing_that_is_of_use_is_deleted(service: Served, database_url: str) -> None:
     with service.client() as browser:
-        pair = _tokens(service, browser)
+        pair = service.exchange(browser, service.code(browser)).json()
         execute(service.database, "INSERT INTO service.login_attempts VALUES ('account 1', 1, now())")
         before = _counts(service)
 
@@ -56,7 +48,7 @@ def test_nothing_that_is_of_use_is_deleted(service: Served, database_url: str) -
 
 def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served, database_url: str) -> None:
     with service.client() as browser, service.client() as other:
-        _tokens(service, browser)
+        service.exchange(browser, service.code(browser))
         submit(other, other.get("/login"), email=ANN, password="wrong")
         _age(service, 16)
         after_access = _tidy(database_url)
