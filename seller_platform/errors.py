@@ -282,9 +282,6 @@ class ReaderError(RequestError, with_step=True):
 
     next_step = "Do what the message says, and run the command again."
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"{name!r} {problem}")
-
 
 class NotHeldError(RequestError, with_step=True):
     """No reading of that load is held."""
@@ -322,10 +319,6 @@ class InvalidApplicationError(RequestError):
     """An application cannot be registered with these values."""
 
     next_step = "Fix the name or the redirect URL as the message says."
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"the application's {field} {problem}")
-        self.field, self.problem = field, problem
 
 
 class CannotListenError(SellerPlatformError):
@@ -536,10 +529,6 @@ class SecretKeyError(SettingsError, with_step=True):
         "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with (several, separated by commas, "
         "are tried in turn), or run `seller-platform connect` again."
     )
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} cannot be decrypted with the present key")
-        self.subject = what
 
 
 class ReauthorizationRequiredError(SellerPlatformError):
@@ -801,9 +790,6 @@ class WebhookError(SellerPlatformError, with_step=True):
     """The webhook did not accept a message."""
 
     next_step = "Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message is in the log, and is sent again."
-
-    def __init__(self, host: str, problem: str) -> None:
-        super().__init__(f"the webhook at {host} took no message: {problem}")
 
 
 class CheckFailedError(SellerPlatformError):

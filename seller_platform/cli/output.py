@@ -125,7 +125,8 @@ class Output:
     ) -> None:
         """Print a table of texts, as `table_lines` takes them."""
         self.heading(title)
-        lines = table_lines(names, rows, terminal_width(), sys.stdout, numbers)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        lines = table_lines(names, rows, width, sys.stdout, numbers)
         _write("\n".join([*lines, ""]), sys.stdout)
 
     def heading(self, text: str) -> None:
@@ -222,11 +223,6 @@ def note(text: str) -> None:
         _LOG.info("%s", text)
     else:
         _write(_in_lines(text, sys.stderr), sys.stderr)
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal; None where the output is not one, and lines may have any length."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def with_title(account: str, titles: Mapping[str, str]) -> str:

@@ -29,13 +29,6 @@ ROWS = "data"
 TOTAL = "total"
 PER_PAGE = "per_page"
 LAST_PAGE = "last_page"
-
-
-def last_page_of(total: int, per_page: int) -> int:
-    """Return the number of the last page; an empty list has one empty page."""
-    return max(1, -(-total // per_page))
-
-
 ERROR_WORD = "error"
 """The field that carries an error, and the value of `status` of an answer that is one."""
 STATUS = "status"

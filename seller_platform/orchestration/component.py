@@ -23,7 +23,7 @@ from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.exports import export_asset, export_follower, exported_of
+from seller_platform.orchestration.assets.exports import export_asset, export_follower
 from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
@@ -41,6 +41,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import marts_with
+from seller_platform.warehouse.readers.relations import SOURCES
 
 _COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE = "coverage", "freshness", "orders_today", "sample"
 _EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE)
@@ -203,7 +204,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         history_start = history_start or self.history_start or history_start_of(settings)
         folder = settings.export_dir
         marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
-        exported = [] if folder is None else [(each, folder) for each in exported_of(datasets)]
+        exportable = (*datasets, *marts_of(datasets))
+        exported = [(each, folder) for each in SOURCES if folder is not None and each in exportable]
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)

@@ -79,8 +79,9 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)
         )
-        if settings.export_dir is not None:
-            yield examine_exports(database, settings.export_dir)
+        if (folder := settings.export_dir) is not None:
+            outdated = other_rows(database, folder)
+            yield warn("exports", *outdated) if outdated else ok("exports", f"{folder} has the rows of the database")
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()
@@ -99,12 +100,6 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield _examine_problems(database)
         for name in names:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
-
-
-def examine_exports(database: Database, folder: str) -> Finding:
-    """Return whether exported tables have the rows of the database."""
-    outdated = other_rows(database, folder)
-    return warn("exports", *outdated) if outdated else ok("exports", f"{folder} has the rows of the database")
 
 
 def _examine_problems(database: Database) -> Finding:

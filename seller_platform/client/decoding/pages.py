@@ -321,11 +321,6 @@ class PageDecoder:
             )
 
 
-def _check_dates(values: Sequence[Any]) -> None:
-    for text in set(values) - {None}:
-        checked_date(text)
-
-
 def _check_timestamps(values: Sequence[Any]) -> None:
     for text in values:
         if text is not None and not is_canonical_timestamp(text):
@@ -348,7 +343,7 @@ def _least_exponent(values: Sequence[Any]) -> int:
 
 
 _CHECKS: Mapping[Kind, Callable[[Sequence[Any]], object]] = {
-    Kind.DATE: _check_dates,
+    Kind.DATE: lambda values: [checked_date(text) for text in set(values) - {None}],
     Kind.TIMESTAMP: _check_timestamps,
     Kind.NUMBER: _least_exponent,
 }

@@ -29,19 +29,20 @@ def post_message(url: str, payload: Mapping[str, object], *, clock: RequestClock
         WebhookError: The webhook did not accept it.
     """
     clock, host = clock or RequestClock(), urlsplit(url).hostname or "?"
+    refused = f"the webhook at {host} took no message"
 
     def attempt() -> None:
         answer = _send(url, payload)
         check_passing(answer, clock.now)
         if not 200 <= answer.status < 300:
-            raise WebhookError(host, f"it answered {answer.status}")
+            raise WebhookError(refused, f"it answered {answer.status}")
 
     try:
         RetryPolicy(_ATTEMPTS, _SECONDS, clock).run(f"POST to the webhook at {host}", attempt)
     except UpstreamUnavailableError as error:
-        raise WebhookError(host, f"{error.problem} after {count_of(error.attempts, 'attempt')}") from None
+        raise WebhookError(refused, f"{error.problem} after {count_of(error.attempts, 'attempt')}") from None
     except (UpstreamError, SettingsError) as error:
-        raise WebhookError(host, str(error)) from None
+        raise WebhookError(refused, str(error)) from None
 
 
 def _send(url: str, payload: Mapping[str, object]) -> RawAnswer:

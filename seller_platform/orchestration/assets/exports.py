@@ -4,7 +4,7 @@ They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine th
 reach it in its object store.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from seller_platform.contract import Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError
 from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
-from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -23,7 +22,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
+from seller_platform.warehouse.readers.relations import Source, exported_to
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
@@ -36,12 +35,6 @@ def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -
     """Return the export of a dataset or a mart as the sensor writes it."""
     inputs = frozenset([placement.asset_key(source)])
     return Follower(placement.key(export_key(source)), source, exported_to(source, folder), inputs)
-
-
-def exported_of(datasets: Collection[Dataset]) -> list[Source]:
-    """Return the tables that are exported where these datasets have assets."""
-    exported = (*datasets, *marts_of(datasets))
-    return [source for source in SOURCES if source in exported]
 
 
 def export_key(source: Source) -> dg.AssetKey:

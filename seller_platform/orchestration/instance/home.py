@@ -20,7 +20,8 @@ def dagster_home(home: Path) -> Path:
         return Path(configured)
     folder = home / "dagster"
     make_folders(folder)
-    content = shipped_file("dagster.yaml").read_bytes()
+    shipped = _FLOOR / "dagster.yaml"  # of a wheel; else it lies on the project's top level
+    content = (shipped if shipped.exists() else _FLOOR.parents[1] / "dagster.yaml").read_bytes()
     target = folder / "dagster.yaml"
     if not target.exists() or target.read_bytes() != content:
         write_atomically(target, content, 0o666)
@@ -30,9 +31,3 @@ def dagster_home(home: Path) -> Path:
 def open_instance(home: Path) -> dg.DagsterInstance:
     """Return the Dagster instance; use it as a context manager."""
     return dg.DagsterInstance.from_config(str(dagster_home(home)))
-
-
-def shipped_file(name: str) -> Path:
-    """Return a file of the project's top level. A wheel has it in the folder `orchestration`."""
-    carried = _FLOOR / name
-    return carried if carried.exists() else _FLOOR.parents[1] / name

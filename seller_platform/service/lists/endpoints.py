@@ -28,7 +28,6 @@ from seller_platform.contract.wire import (
     REPLICA,
     ROWS,
     TOTAL,
-    last_page_of,
 )
 from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import (
@@ -313,7 +312,8 @@ def page_answer(
     rows = msgspec.Raw(b"[%b]" % page.rows)
     if not dataset.announces_total:
         return json_answer({ROWS: rows}, headers=headers)
-    numbers = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
+    last = max(1, -(-page.total // per_page))  # an empty list has one empty page
+    numbers = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last}
     return json_answer({CURRENT_PAGE: number, ROWS: rows, **numbers}, headers=headers)
 
 

@@ -190,7 +190,7 @@ def _client_of(url: str, body: bytes) -> Application:
                 usable.append(uri)
         check_application(name, usable or uris[:1], has_document=True)
     except InvalidApplicationError as error:
-        raise _refused(url, f"cannot be used: its {error.field} {error.problem}. {_ACCEPTED}") from None
+        raise _refused(url, f"cannot be used: its {error.subject} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:
         raise _refused(url, f"{error}. {_ACCEPTED}") from None
     offered = _methods_of(document)

@@ -136,7 +136,7 @@ def _form(
 ) -> Response:
     wrong = problem = None
     if error is not None:
-        wrong, title = ("name", "name") if error.field == "name" else ("redirect_uri", "redirect URL")
+        wrong, title = ("name", "name") if error.subject == "name" else ("redirect_uri", "redirect URL")
         problem = f"The {title} {error.problem}."
     return request.render(
         "developers_new.html",

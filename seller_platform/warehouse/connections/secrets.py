@@ -100,7 +100,7 @@ class SecretBox:
         try:
             return self._current().decrypt(sealed)
         except InvalidToken:
-            raise SecretKeyError(name) from None
+            raise SecretKeyError(name, "it cannot be decrypted with the present key") from None
 
     def reseal(self, sealed: bytes, name: str) -> bytes:
         """Return the same secret, encrypted with the first key.

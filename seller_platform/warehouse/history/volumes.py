@@ -58,13 +58,11 @@ def unusual_days(
     for day, weeks in compared.items():
         usual = [rows.get(each, 0) for each in weeks if each in were_read]
         count = read.get(str(day), 0)
-        if len(usual) >= _FEWEST_WEEKS and _is_far(count, usual):
-            unusual[str(day)] = {"rows": count, "expected": round(median(usual))}
+        if len(usual) < _FEWEST_WEEKS:
+            continue
+        middle = median(usual)
+        deviation = median(abs(each - middle) for each in usual)
+        is_other = count * _TIMES < middle or count > middle * _TIMES
+        if is_other and abs(count - middle) > max(_FEWEST_ROWS, _DEVIATIONS * deviation):
+            unusual[str(day)] = {"rows": count, "expected": round(middle)}
     return unusual
-
-
-def _is_far(count: int, usual: list[int]) -> bool:
-    middle = median(usual)
-    deviation = median(abs(each - middle) for each in usual)
-    is_other = count * _TIMES < middle or count > middle * _TIMES
-    return is_other and abs(count - middle) > max(_FEWEST_ROWS, _DEVIATIONS * deviation)

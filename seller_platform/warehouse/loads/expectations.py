@@ -9,7 +9,6 @@ the unfiltered list. Costs take a request for each product that is known.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from enum import StrEnum
 from math import ceil
 
@@ -106,12 +105,14 @@ def expected_loads(
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
     own, of_others = _past_loads(database, slices)
-    wasted = _requests_in_vain(database)
+    columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
+    rows = database.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
+    in_vain = {(dataset, account, month): sent for dataset, account, month, sent in rows}
     expected = []
     for dataset, account, window in slices:
         past = own.get((dataset.name, account)) or of_others.get(dataset.name)
         load = _expected(database, dataset, account, window, past)
-        sent = wasted.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
+        sent = in_vain.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
         least = _requests_after(sent, requests_per_day) if sent else 0
         expected.append(load if load.requests >= least else replace(load, requests=least))
     return expected
@@ -130,13 +131,6 @@ def _requests_after(sent: int, requests_per_day: int | None) -> int:
     if requests_per_day is None:
         return 2 * sent
     return min(2 * sent, max(sent + 1, int(_SHARE_OF_A_SLICE * requests_per_day)))
-
-
-def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, date | None], int]:
-    """Return how many requests were sent in vain, by dataset, account and first day of the month."""
-    columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
-    rows = database.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
-    return {(dataset, account, month): sent for dataset, account, month, sent in rows}
 
 
 def _past_loads(

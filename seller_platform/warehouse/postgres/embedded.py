@@ -50,7 +50,6 @@ from seller_platform.warehouse.postgres.root_user import (
     is_open_to_others,
     is_root,
     make_data_folder,
-    owner_of,
     remember_folder,
     server_user,
 )
@@ -201,7 +200,8 @@ class EmbeddedServer:
 
     def _start(self) -> None:
         self._make_data_folder()
-        user = owner_of(self._data)
+        owner = self._data.stat()
+        user = ServerUser(owner.st_uid, owner.st_gid)
         self._make_socket_folder(user)
         if self._is_ready():
             return

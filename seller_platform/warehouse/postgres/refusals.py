@@ -37,7 +37,9 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
     message = str(driver).strip().partition("\n")[0]
     data = local_data(where)
-    is_full = state == _FULL_DISK or (state in _LOST and _is_operational(driver) and data and has_no_room(data))
+    # The drivers say by this class that the database, and not the statement, is the reason.
+    is_operational = "OperationalError" in {each.__name__ for each in type(driver).__mro__}
+    is_full = state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data))
     if is_full:
         return (
             DatabaseFullError(str(data / Path(where).name), message, free_room(data))
@@ -75,11 +77,6 @@ def has_no_room(data: Path) -> bool:
 def full_disk_line(output: str) -> str | None:
     """Return the first line of a program's output that says that a disk is full."""
     return next((line.strip() for line in output.splitlines() if any(word in line for word in _FULL_WORDS)), None)
-
-
-def _is_operational(driver: BaseException) -> bool:
-    """Whether a driver says that the database, and not the statement, is the reason."""
-    return "OperationalError" in {each.__name__ for each in type(driver).__mro__}
 
 
 def local_data(where: str) -> Path | None:

@@ -74,12 +74,6 @@ def server_user() -> ServerUser:
         return ServerUser(entry.pw_uid, entry.pw_gid)
 
 
-def owner_of(folder: Path) -> ServerUser:
-    """Return the user who owns a folder."""
-    status = folder.stat()
-    return ServerUser(status.st_uid, status.st_gid)
-
-
 def is_open_to_others(folder: Path) -> bool:
     """Whether any user may pass through a folder and all folders above it."""
     folder = folder.resolve()

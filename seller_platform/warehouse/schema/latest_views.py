@@ -6,7 +6,7 @@ They are created anew after each upgrade, because their columns are those of the
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.contract import DATASETS, Dataset
+from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import SELLER
@@ -29,11 +29,6 @@ JOIN {table} AS stored ON stored.account = known.key AND stored.{day} = newest.d
 """)
 
 
-def latest_view_of(dataset: Dataset) -> str:
-    """Return the name of the view with a dataset's newest snapshots."""
-    return f"{dataset.table}_latest"
-
-
 def create_latest_views(connection: Connection) -> None:
     """Create the view of each dataset that keeps snapshots, with the comments of its table's columns."""
     driver = driver_of(connection)
@@ -46,4 +41,4 @@ def create_latest_views(connection: Connection) -> None:
             name=sql.Literal(dataset.name),
         )
         comment = f"The newest snapshot of each account. {dataset.doc}"
-        create_view(driver, latest_view_of(dataset), query, comment, columns)
+        create_view(driver, f"{dataset.table}_latest", query, comment, columns)

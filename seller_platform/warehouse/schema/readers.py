@@ -98,11 +98,11 @@ def save_reader(database: Database, name: str, password: str) -> bool:
     """
     if _NAME.fullmatch(name) is None or name in ("none", "public"):
         raise ReaderError(
-            name, "is no name for a reader. Use lower-case letters, digits and underscores, at most 63; not pg_..."
+            f"{name!r} is no name for a reader. Use lower-case letters, digits and underscores, at most 63; not pg_..."
         )
     if len(password) < _SHORTEST_PASSWORD or not password.isprintable():
         raise ReaderError(
-            name, f"cannot have that password. It must have at least {_SHORTEST_PASSWORD} printable characters"
+            f"{name!r} cannot have that password. It must have at least {_SHORTEST_PASSWORD} printable characters"
         )
     with database.begin() as connection:
         lock(connection, _LOCK)
@@ -132,7 +132,7 @@ def remove_reader(database: Database, name: str) -> None:
         lock(connection, _LOCK)
         driver = driver_of(connection)
         if not _is_reader(driver, name):
-            raise ReaderError(name, "is no role of this server")
+            raise ReaderError(f"{name!r} is no role of this server")
         for schema in map(sql.Identifier, (*READABLE_SCHEMAS, PLATFORM)):
             driver.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, identifier))
             driver.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schema, identifier))
@@ -145,7 +145,8 @@ def remove_reader(database: Database, name: str) -> None:
             raise rights_of_readers_lack(name, [f"{drop.as_string(driver)};"]) from error
         except psycopg.errors.DependentObjectsStillExist as error:
             where = (error.diag.message_detail or "").replace("\n", ", ")
-            raise ReaderError(name, f"reads nothing of this database any more, but is not dropped: {where}") from error
+            problem = f"{name!r} reads nothing of this database any more, but is not dropped"
+            raise ReaderError(problem, where) from error
 
 
 def reader_url(database: Database, settings: Settings) -> str:
@@ -210,7 +211,7 @@ def _is_reader(driver: psycopg.Connection[Any], name: str) -> bool:
     """Return whether the role exists; a role that is no reader is an error."""
     role = driver.execute(_ROLE, [READER, name]).fetchone()
     if role == (False,):
-        raise ReaderError(name, "is a role that was not made for reading. Choose another name")
+        raise ReaderError(f"{name!r} is a role that was not made for reading. Choose another name")
     return role is not None
 
 

@@ -9,7 +9,7 @@ from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.latest_views import create_latest_views, latest_view_of
+from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 STOCK = dataset_named("warehouse_stock")
@@ -56,7 +56,7 @@ def test_a_view_has_the_columns_of_its_table(database: Database, dataset: Datase
             "WHERE attrelid = CAST(:relation AS regclass) AND attnum > 0 ORDER BY attnum"
         )
         of_table = connection.execute(text(statement), {"relation": dataset.table}).all()
-        of_view = connection.execute(text(statement), {"relation": latest_view_of(dataset)}).all()
+        of_view = connection.execute(text(statement), {"relation": f"{dataset.table}_latest"}).all()
 
     assert of_view == of_table
 
