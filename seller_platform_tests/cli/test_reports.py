@@ -22,10 +22,6 @@ LOS_ANGELES, AUCKLAND = (key for key, _ in ACCOUNTS)
 CSV = b"sku,units_ordered\nA,2\n"
 
 
-def _body(form: str) -> bytes:
-    return CSV if form == "csv" else json.dumps(ROWS).encode()
-
-
 @dataclass
 class Desk:
     """A connected installation, and its upstream of reports."""
@@ -46,7 +42,8 @@ class Desk:
 @pytest.fixture
 def desk(database: Database, tmp_path: Path) -> Iterator[Desk]:
     with report_upstream() as upstream:
-        upstream.clock, upstream.download = lambda: datetime.now(UTC), _body
+        upstream.clock = lambda: datetime.now(UTC)
+        upstream.download = lambda form: CSV if form == "csv" else json.dumps(ROWS).encode()
         variables = connected_environment(upstream.connect(database, tmp_path), database.url, tmp_path)
         yield Desk(upstream, database, variables)
 

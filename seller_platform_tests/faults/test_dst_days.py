@@ -59,9 +59,6 @@ class Shop:
     days: dict[datetime, date]
     window: Window
 
-    def sold_on(self, day: date) -> int:
-        return sum(sold == day for sold in self.days.values())
-
 
 def shop_in(database: Database, zone: str, day: date) -> Shop:
     """Return a shop with the local day of each half hour, as PostgreSQL computes it."""
@@ -154,7 +151,7 @@ def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
         for at in shop.days
     }
 
-    assert shop.sold_on(day) == hours * 2
+    assert Counter(shop.days.values())[day] == hours * 2
     assert {at: each.today for at, each in days.items()} == shop.days
     assert snapshots == {at: Window.day(local_day) for at, local_day in shop.days.items()}
     assert {each.today: each.begins_at.astimezone(UTC) for each in days.values()} == begins

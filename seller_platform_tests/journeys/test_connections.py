@@ -61,10 +61,6 @@ def shell(database_url: str, tmp_path: Path) -> Iterator[Shell]:
         yield Shell(upstreams, database_url, tmp_path / "a home")
 
 
-def _accounts_read(shell: Shell) -> dict[str, int]:
-    return dict(shell.query("SELECT account, count(*) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1"))
-
-
 def test_once_connected_both_are_read_with_no_variable_of_either(shell: Shell) -> None:
     shell.connect_both()
 
@@ -90,7 +86,8 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     assert result.returncode == 3
     assert "`seller-platform connect --connection ben`" in result.stderr
     assert "'ana'" not in result.stderr
-    assert _accounts_read(shell) == {ANA: 1}
+    read = shell.query("SELECT account, count(*) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1")
+    assert dict(read) == {ANA: 1}
     assert examined.returncode == 5
     assert "connection ben" in examined.stderr
     assert "next: `seller-platform connect --connection ben`" in examined.stdout

@@ -91,14 +91,11 @@ def test_a_desktop_client_reads_while_other_programs_work() -> None:
             wait_for(lambda: "is started again" in os.pread(opened.errors.fileno(), 10_000, 0).decode())
             assert opened.query("SELECT count(*) FROM seller.orders") == 0
             assert (home / "desktop.password").stat().st_mode & 0o777 == 0o600
-            for line in (opened.shown["psql"], f"psql {shlex.quote(_url(opened.variables))}"):
+            url = run(["database", "url"], opened.variables).stdout.strip()
+            for line in (opened.shown["psql"], f"psql {shlex.quote(url)}"):
                 assert _of_psql(line, "SELECT count(*) FROM seller.orders") == "0"
         with _running(home) as again:
             assert again.shown["URL"] == opened.shown["URL"]
-
-
-def _url(variables: dict[str, str]) -> str:
-    return run(["database", "url"], variables).stdout.strip()
 
 
 def _of_psql(line: str, statement: str) -> str:

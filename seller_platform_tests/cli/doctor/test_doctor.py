@@ -423,10 +423,6 @@ def answering(status: int, **headers: str) -> Iterator[str]:
         yield server.url
 
 
-def _date(ahead: timedelta) -> str:
-    return f"{datetime.now(UTC) + ahead:%a, %d %b %Y %H:%M:%S} GMT"
-
-
 @pytest.mark.parametrize(
     ("ahead", "verdict", "message"),
     [
@@ -437,7 +433,7 @@ def _date(ahead: timedelta) -> str:
 )
 def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: FindingLevel, message: str) -> None:
     connected.adopt(age=timedelta(days=16))  # no request needs its token
-    with answering(200, Date=_date(ahead)) as url:
+    with answering(200, Date=f"{datetime.now(UTC) + ahead:%a, %d %b %Y %H:%M:%S} GMT") as url:
         connected.store(replace(connected.stored_upstream, base_url=url))
 
         assert message in only(connected.findings(), verdict).message

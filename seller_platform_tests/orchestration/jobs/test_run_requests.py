@@ -60,9 +60,6 @@ class Location(CodeLocation):
         """Execute a job, and return the runs that it requested."""
         run_id = self.start(job, op, **config)
         assert self.end_of(run_id) is dg.DagsterRunStatus.SUCCESS, self.messages(run_id)
-        return self.requested_by(run_id)
-
-    def requested_by(self, run_id: str) -> list[dg.DagsterRun]:
         return list(self.instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: run_id})))
 
     def dequeue(self, run_id: str) -> None:
