@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from seller_platform.service.lists.endpoints import SERVED
@@ -9,7 +10,7 @@ from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.known_rows import fill
-from seller_platform_tests.support.served import Served, insert_rows, rows_of, served
+from seller_platform_tests.support.served import ANN, Served, insert_rows, rows_of, served
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,13 @@ def filled(postgres: EmbeddedServer) -> Iterator[Served]:
     with Database(url) as database, served(database, url, worker_pace=Pace(poll_seconds=0.2)) as running:
         fill(running)
         yield running
+
+
+@pytest.fixture
+def ann(service: Served) -> Iterator[httpx.Client]:
+    """A client of this service with a token of Ann."""
+    with service.client(ANN) as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Tests each field of the contract's answers, and the effect of each parameter, on a shop with fixed values."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -22,7 +21,7 @@ from seller_platform_tests.support.known_rows import (
     TRANSACTION,
     US,
 )
-from seller_platform_tests.support.served import ANN, OF_ANN, Served
+from seller_platform_tests.support.served import ANN, OF_ANN, Served, ask, body_of
 
 ORDERS, DASHBOARD, DAILY_SALES = "/sales/orders", "/sales/statistics-dashboard", "/sales/per-day-per-product"
 LEDGER, STOCKS, COSTS = "/sales/transactions", "/inventory/list", "/cogs/cost-periods"
@@ -46,9 +45,7 @@ def ann(filled: Served) -> Iterator[httpx.Client]:
 
 
 def _ask(client: httpx.Client, path: str, query: Mapping[str, str]) -> Any:
-    answer = client.get(path, params={**US, **query} if "/user/" not in path else {})
-    assert answer.status_code == 200, answer.text
-    return json.loads(answer.text, parse_float=Decimal)
+    return body_of(ask(client, path, **US, **query))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_the_first_row_has_every_field_with_its_type_and_value(
 
 
 def test_the_user_and_the_accounts_have_every_field(ann: httpx.Client) -> None:
-    me, accounts = _ask(ann, "/user/me", {}), _ask(ann, "/user/accounts", {})
+    me, accounts = (body_of(ann.get(path)) for path in ("/user/me", "/user/accounts"))
 
     user = me["user"]
     assert list(me) == ["status", "code", "message", "user"]

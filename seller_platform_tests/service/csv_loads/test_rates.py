@@ -14,7 +14,7 @@ from seller_platform.errors import RateFileError
 from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, connect, insert_rows, stored
+from seller_platform_tests.support.served import Served, ask, connect, insert_rows, stored
 
 DAILY = dataset_named("daily_product_sales")
 HEADER = "day,currency,per_euro"
@@ -79,20 +79,16 @@ def test_a_file_that_is_no_table_of_rates_is_refused(database: Database, tmp_pat
         load_rates(database, tmp_path / "nothing.csv")
 
 
-def test_a_replica_converts_with_rates_that_were_loaded(service: Served, tmp_path: Path) -> None:
+def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: httpx.Client, tmp_path: Path) -> None:
     connect(service.database, "us-1")
     day = date(2026, 3, 1)
     mark_loaded(service.database, DAILY, "us-1", Window.day(day))
     insert_rows(service.database, DAILY, "us-1", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
     query = {"account_title": "Shop US", "start_date": day, "end_date": day, "per_page": 500, "currency": "GBP"}
 
-    def ask(client: httpx.Client) -> httpx.Response:
-        return client.get(DAILY.path, params={name: str(value) for name, value in query.items()})
-
-    with service.client(ANN) as client:
-        before = ask(client)
-        _load(service.database, tmp_path, "2026-03-01,USD,1.25", "2026-03-01,GBP,0.8")
-        after = ask(client)
+    before = ask(ann, DAILY.path, **query)
+    _load(service.database, tmp_path, "2026-03-01,USD,1.25", "2026-03-01,GBP,0.8")
+    after = ask(ann, DAILY.path, **query)
 
     assert before.status_code == 422
     assert "`seller-platform service rates load`" in before.json()["message"]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import httpx
 import psycopg
@@ -11,16 +10,12 @@ import pytest
 
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.sessions import conninfo
+from seller_platform_tests.support.known_rows import COST_PERIOD, US
 from seller_platform_tests.support.served import ANN, BOB, Served, add_product, count_rows, execute, with_connection
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"
-US = {"account_title": "Shop US"}
-PERIOD: dict[str, Any] = {
-    "dates": {"from_date": "2026-01-01", "to_date": "2026-01-31"},
-    "cost_elements": [{"cost_element": "Freight", "currency": "USD", "amount": 1.5}],
-}
-BODY = {"sku": "SKU-1", "data": [PERIOD]}
+BODY = {**COST_PERIOD, "sku": "SKU-1"}
 
 
 @pytest.fixture
@@ -57,7 +52,8 @@ def test_a_repeated_request_gets_the_first_answer_and_has_one_effect(ann: httpx.
 
 def test_a_refusal_stores_nothing_and_is_decided_again(ann: httpx.Client, service: Served) -> None:
     unknown = {**BODY, "sku": "SKU-2"}
-    invalid = {**BODY, "data": [PERIOD, {**PERIOD, "dates": {"from_date": "2026-01-31", "to_date": "2026-02-01"}}]}
+    overlapping = {**BODY["data"][0], "dates": {"from_date": "2026-01-31", "to_date": "2026-02-01"}}
+    invalid = {**BODY, "data": [*BODY["data"], overlapping]}
 
     refused = [ann.post(COSTS, params=US, json=body, headers=_keyed("key")) for body in (unknown, invalid)]
     refused.append(_report(ann, "key", "no day"))

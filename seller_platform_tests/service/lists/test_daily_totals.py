@@ -1,6 +1,5 @@
 """Tests that daily counts and sums agree with the stored rows, also during loads."""
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
@@ -16,7 +15,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, stored
+from seller_platform_tests.support.served import ANN, Served, ask, body_of, connect, execute, insert_rows, stored
 from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import LOADED_AT, locked_sums, store_slice
 
@@ -44,10 +43,7 @@ def _fee(day: date, amount: str, sku: str | None = "SKU") -> Row:
 def _ask(served: Served, path: str, **query: object) -> dict[str, Any]:
     sent = {"account_title": "Shop US", "start_date": FIRST, "end_date": date(2026, 3, 31), **query}
     with served.client(ANN) as client:
-        answer = client.get(path, params={name: str(value) for name, value in sent.items() if value is not None})
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = json.loads(answer.text, parse_float=Decimal)
-    return body
+        return dict(body_of(ask(client, path, **sent)))
 
 
 def _orders(served: Served, **query: object) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """Tests that a replica answers what was loaded, marks what it computed, and refuses everything else by name."""
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -12,7 +11,7 @@ from seller_platform.contract.wire import COMPUTED_BY, COST_PERIODS_PATH, REPORT
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
+from seller_platform_tests.support.served import Served, ask, connect, execute, insert_rows
 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product")
@@ -31,24 +30,14 @@ def replica(service: Served) -> Served:
     return service
 
 
-@pytest.fixture
-def ann(replica: Served) -> Iterator[httpx.Client]:
-    with replica.client(ANN) as client:
-        yield client
-
-
 def _ask(client: httpx.Client, path: str, **query: object) -> httpx.Response:
-    sent: dict[str, object] = {"account_title": "Shop US", "start_date": FIRST, "end_date": TODAY, **query}
-    return client.get(path, params={name: str(value) for name, value in sent.items() if value is not None})
+    return ask(client, path, **{"account_title": "Shop US", "start_date": FIRST, "end_date": TODAY, **query})
 
 
 def _list(client: httpx.Client, dataset: Dataset, **query: object) -> httpx.Response:
     size = min(dataset.page_sizes) if dataset.page_sizes else None
-    part = (
-        {dataset.split_by.parameter: dataset.split_by.values[0]}
-        if dataset.split_by and dataset.split_by.required
-        else {}
-    )
+    split = dataset.split_by
+    part = {split.parameter: split.values[0]} if split and split.required else {}
     return _ask(client, dataset.path, per_page=size, **{**part, **query})
 
 
@@ -66,12 +55,10 @@ def _sell(served: Served, *days: date, account: str = US) -> None:
 
 
 @pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
-def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, dataset: Dataset) -> None:
-    with replica.client(ANN) as client:
-        before = _refusal(_list(client, dataset))
-        mark_loaded(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
-        after = _list(client, dataset)
-        own = _list(client, dataset, account_title="Shop DE")
+def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, ann: httpx.Client, dataset: Dataset) -> None:
+    before = _refusal(_list(ann, dataset))
+    mark_loaded(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
+    after, own = _list(ann, dataset), _list(ann, dataset, account_title="Shop DE")
 
     months = " --from 2026-03 --to 2026-03" if dataset.is_dated else ""
     assert f"`seller-platform sync --account us-1 --dataset {dataset.name}{months}`" in before

@@ -3,10 +3,8 @@
 import re
 from datetime import date, datetime, timedelta, timezone
 
-import httpx
-
 from seller_platform.service.pages.rendering import render_message, shown_moment
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, submit
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, submit
 
 
 def test_an_error_page_names_the_next_step_and_links_home() -> None:
@@ -33,18 +31,6 @@ def test_an_unexpected_error_of_a_page_is_a_page_with_the_request_id(service: Se
     assert "sessions" not in answer.text
     assert (sent.status_code, "Try again</a>" in sent.text) == (500, False)
     assert sent.headers["x-request-id"] in sent.text
-
-
-def test_without_the_store_the_start_page_answers_and_others_say_so() -> None:
-    with running_app("postgresql://127.0.0.1:1/nothing", wait_seconds=0.1) as base_url:
-        cookies = {"seller_platform_session": "x" * 43}
-        home = httpx.get(base_url, cookies=cookies)
-        page = httpx.get(f"{base_url}/admin/developers", cookies=cookies)
-
-    assert (home.status_code, "Log in" in home.text) == (200, True)
-    assert (page.status_code, page.headers["retry-after"]) == (503, "5")
-    assert "One moment, please" in page.text
-    assert page.headers["x-request-id"] in page.text
 
 
 def test_moments_on_pages_have_a_time_and_a_zone() -> None:

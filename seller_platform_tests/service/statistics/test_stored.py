@@ -1,7 +1,7 @@
 """Tests that a replica answers statistics with its upstream's rows where exactly these were read."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
+from seller_platform_tests.support.served import Served, ask, connect, execute, insert_rows
 
 BY_PRODUCT, BY_DATE, DAILY = map(dataset_named, ("sales_by_product", "sales_by_date", "daily_product_sales"))
 US = "us-1"
@@ -27,18 +27,9 @@ def replica(service: Served) -> Served:
     return service
 
 
-@pytest.fixture
-def ann(replica: Served) -> Iterator[httpx.Client]:
-    with replica.client(ANN) as client:
-        yield client
-
-
 def _ask(client: httpx.Client, dataset: Dataset, first: date, last: date, **query: object) -> dict[str, Any]:
     sent = {"account_title": "Shop US", "start_date": first, "end_date": last, **dict(dataset.parameters), **query}
-    answer = client.get(dataset.path, params={name: str(value) for name, value in sent.items() if value is not None})
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
+    return dict(ask(client, dataset.path, **sent).raise_for_status().json())
 
 
 def _load_products(served: Served, window: Window, *skus: str) -> None:
