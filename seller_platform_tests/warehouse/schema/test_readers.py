@@ -28,7 +28,15 @@ PASSWORD = "correct horse battery"
 
 # The tables and views of the schemas seller, history and marts are readable, whatever their names.
 NOT_READABLE = {
-    "platform": {"connections", "grants", "kept_settledness", "known_pages", "schema_version", "sent_requests"},
+    "platform": {
+        "causes",
+        "connections",
+        "grants",
+        "kept_settledness",
+        "known_pages",
+        "schema_version",
+        "sent_requests",
+    },
     "service": {
         *("access_tokens", "account_group_members", "account_groups", "applications", "authorization_codes"),
         *("authorizations", "changed_months", "cost_steps", "cost_versions", "daily_counts", "day_sums"),
