@@ -98,7 +98,7 @@ def test_the_bound_is_that_of_the_accounts_that_may_be_seen(database: Database) 
         for keys in (None, frozenset({"S1"}), frozenset({"S2"}))
     ]
 
-    assert ["from 1 comparison since 15 April 2026" in bound for bound in bounds] == [True, True, False]
+    assert ["Since 15 April 2026, 1 check compared" in bound for bound in bounds] == [True, True, False]
     assert bounds[2].endswith("no settled one was compared yet")
 
 

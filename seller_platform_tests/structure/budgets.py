@@ -19,7 +19,7 @@ BUDGETS = {
     "client": 4_435,
     "warehouse": 19_142,
     "contract": 1_323,
-    "tests": 57_982,
+    "tests": 57_983,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

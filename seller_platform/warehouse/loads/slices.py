@@ -334,8 +334,8 @@ class Load:
         if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
             whole = replace(whole, facts=replace(facts := whole.facts, notes={**facts.notes, DATED_ANEW: days}))
         parts, is_repair = [whole], is_altered and self._is_listed_as_loaded(cursor)
-        if judge is not None and judge.repairs and is_repair:
-            judge = None
+        if judge is not None and is_repair and (judge.repairs or self._by_value is None):
+            judge = None  # it is what loads have stored before
         if judge is not None:
             parts = self._judged(cursor, whole, judge, pending, gone)
             if not judge.is_second:

@@ -48,10 +48,10 @@ def test_the_asset_says_how_many_slices_differ_or_fails_and_loads_them(platform:
     with platform.database.begin() as connection:
         one_each = "SELECT min(ctid) FROM seller.transactions GROUP BY account"
         connection.execute(text(f"UPDATE seller.transactions SET description = 'x' WHERE ctid IN ({one_each})"))
-        connection.execute(text("UPDATE platform.accounts SET timezone = 'Mars/Olympus'"))
+        connection.execute(text("UPDATE platform.accounts SET timezone = timezone || '/Mars'"))
 
     unreadable, _ = _materialize(platform)
-    platform.discover()
+    platform.database.execute(text("UPDATE platform.accounts SET timezone = replace(timezone, '/Mars', '')"))
     result, metadata = _materialize(platform)
 
     assert result.success
