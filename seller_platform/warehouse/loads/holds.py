@@ -298,7 +298,7 @@ class Judge:
         is_second: The slice was read before with the same result; days that are still in doubt are held.
         accepted: The doubt that an operator accepted.
         repairs: A person asked to store what a comparison lists: if that is what loads have stored before, it is not in
-            doubt. A load that finds more or fewer rows than were stored needs no person for that.
+            doubt. A load that brings back rows which another program deleted needs no person for that.
         account: Says of accounts that they have another number, seller, time zone or currency than before.
         needs_person: Only a person accepts this, however often the list says the same: other rows could come under
             their keys.

@@ -334,7 +334,8 @@ class Load:
         if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
             whole = replace(whole, facts=replace(facts := whole.facts, notes={**facts.notes, DATED_ANEW: days}))
         parts, is_repair = [whole], is_altered and self._is_listed_as_loaded(cursor)
-        if judge is not None and is_repair and (judge.repairs or self._by_value is None):
+        is_brought_back = self._by_value is None and stored.count < self.spool.count
+        if judge is not None and is_repair and (judge.repairs or is_brought_back):
             judge = None  # it is what loads have stored before
         if judge is not None:
             parts = self._judged(cursor, whole, judge, pending, gone)
