@@ -17,9 +17,9 @@ BUDGETS = {
     "answers": 1_411,
     "ingest": 3_397,
     "client": 4_435,
-    "warehouse": 19_143,
+    "warehouse": 19_144,
     "contract": 1_323,
-    "tests": 57_983,
+    "tests": 57_995,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

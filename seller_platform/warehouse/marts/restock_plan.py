@@ -33,7 +33,7 @@ planned AS (
     FROM positions
 )
 SELECT sku, snapshot_day, asin, product_name, round(velocity, 2), position::bigint, round(cover, 1), order_date,
-       order_units, order_units - greatest(0, order_units - on_shelves), order_units - least(order_units, on_shelves),
+       order_units, from_own, order_units - from_own,
        CASE WHEN velocity IS NULL THEN 'unknown'
             WHEN order_date IS NULL THEN 'none'
             WHEN order_date <= snapshot_day THEN 'now'
@@ -46,6 +46,7 @@ SELECT sku, snapshot_day, asin, product_name, round(velocity, 2), position::bigi
        stated_restock_date, stated_restock_units, %(lead_time_days)s::bigint, %(safety_days)s::bigint,
        %(target_cover_days)s::bigint
 FROM planned
+CROSS JOIN LATERAL (SELECT CASE WHEN order_units IS NOT NULL THEN least(order_units, on_shelves) END AS from_own) AS own
 """
 
 _SUMS = """

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from psycopg import sql
 from sqlalchemy import delete, text
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.errors import ListChangedError, RequestsUsedUpError, SellerPlatformError, SettingsError
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
@@ -76,6 +77,17 @@ def test_an_input_of_the_month_before_is_none_of_this_month(shop: Shop) -> None:
         after, own = (state_of(connection, Derived.of(mart), ACCOUNT, month) for month in (*MONTHS[3:], MARCH))
 
     assert (after.missing, own.missing) == (["daily_product_sales", "transactions"], [])
+
+
+def test_a_mart_is_not_current_after_more_days_were_read_without_a_change(shop: Shop) -> None:
+    mart = mart_named("product_performance_monthly")
+    for window in (MONTHS[1].since(MONTHS[1].start + timedelta(days=1)), MARCH):
+        store_receipt(shop.database, dataset_named("daily_product_sales"), ACCOUNT, window)
+    shop.build(mart)
+    before = _is_current(shop, mart)
+    store_receipt(shop.database, dataset_named("daily_product_sales"), ACCOUNT, MONTHS[1], changed=False)
+
+    assert (before, _is_current(shop, mart)) == (True, False)
 
 
 def _is_current(shop: Shop, mart: Mart) -> bool:
