@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -21,6 +22,7 @@ from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.loads.test_slices import TOKYO
+from seller_platform_tests.support.http_upstream import MovingList, api_of
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -113,6 +115,25 @@ def test_a_slice_is_loaded_once_more_after_the_pause_the_upstream_asks_for(
     assert len(times) == asked
     assert times[-1] - times[0] >= least
     assert (outcome.error is None) == (asked == 2)
+
+
+def test_a_day_that_lost_a_row_to_another_day_is_read_in_the_same_refresh(database: Database) -> None:
+    days, (march, april) = ["2026-03-02", "2026-03-20", "2026-04-01"], (MARCH, Window.month_of(date(2026, 4, 1)))
+    rows = [{"posted_date": f"{day}T03:00:00Z", "order_id": day, "amount": 5} for day in days]
+    connect_accounts(database, [(TOKYO.key, TOKYO.account)])
+
+    def refresh(*months: Window) -> list[SliceResult]:
+        with api_of(MovingList(rows, day_of=lambda row: row["posted_date"][:10])) as api:
+            loader = SliceLoader(database, lambda _: api, datetime(2026, 4, 5, tzinfo=UTC))
+            return list(load_each([SliceRequest(TRANSACTIONS, TOKYO.key, each) for each in months], loader))
+
+    refresh(march, april)
+    rows[0]["posted_date"] = "2026-04-02T03:00:00Z"
+    results = refresh(april)
+
+    stored = database.execute(text("SELECT CAST(local_day AS text) FROM seller.transactions ORDER BY 1")).scalars()
+    assert list(stored) == ["2026-03-20", "2026-04-01", "2026-04-02"]
+    assert [(each.request.month, each.error) for each in results] == [(april, None)]
 
 
 def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> None:
