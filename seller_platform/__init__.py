@@ -6,6 +6,7 @@
 - `orchestration`: Dagster's definitions
 - `service`: the API served over HTTP from the warehouse
 - `sandbox`: generated sellers
+- `alerts`: alerts by webhook
 - `answers`: answers to questions about stored rows, with their proof
 - `ingest`: loads from the API into the warehouse
 - `client`: requests to the API

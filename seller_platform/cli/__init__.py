@@ -6,6 +6,7 @@
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
+- `alerts`: alerts, sent without Dagster
 - `costs`: product costs, planned and applied
 - `derived`: marts, closed months and Delta tables
 - `reports`: reports that the upstream writes
@@ -59,6 +60,7 @@ _COMMANDS = {
     "accept": ("inspection.held", "Publish a held reading, if it still says the same."),
     "diff": ("inspection.history", "Show the rows that came, went and changed, with sums."),
     "revert": ("inspection.history", "Make a slice what it was before a load."),
+    "alerts": ("alerts", "Report what is wrong to the webhook."),
     "verify": ("verify", "Read every stored slice again, and compare it with the stored rows by value."),
     "mcp": ("mcp", "Answer the questions of an agent about the warehouse, over standard input and output."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),

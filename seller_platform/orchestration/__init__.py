@@ -13,7 +13,7 @@ exports that follow.
 - `charts`: charts in metadata
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
-- `alerting`: alerts for problems of slices, failed runs and security events
+- `alerts`: the sensors that send alerts
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
 - `failures`: failures of a step without a stack trace

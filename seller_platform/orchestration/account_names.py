@@ -34,15 +34,9 @@ class AccountNames:
         return {each.name: each.base_url for each in connections(self.database)}
 
 
-def name_of(account: KnownAccount) -> str:
-    """Return title, country and currency of an account, without those that it does not have."""
-    facts = account.account
-    return ", ".join(filter(None, (facts.title.strip(), facts.country_code, facts.currency_code)))
-
-
 def subject_of(key: str, month: Window | None, account: KnownAccount | None) -> str:
     """Return what a partition holds, for the head of a chart: names and key of its account, and its month."""
-    named = f"{name_of(account)} ({key})" if account is not None and name_of(account) else key
+    named = f"{account.label} ({key})" if account is not None and account.label else key
     return f"{named}, {month.start:%B %Y}" if month else named
 
 
@@ -61,5 +55,5 @@ def tag_with_account(context: dg.AssetExecutionContext, names: AccountNames) -> 
         return
     keys = {key.partition("|")[0] for key in context.partition_keys}
     account = names.get(keys.pop()) if len(keys) == 1 else None
-    if account is not None and name_of(account):
-        context.instance.add_run_tags(context.run.run_id, {ACCOUNT_TITLE_TAG: name_of(account)})
+    if account is not None and account.label:
+        context.instance.add_run_tags(context.run.run_id, {ACCOUNT_TITLE_TAG: account.label})

@@ -18,7 +18,7 @@ from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import SettingsError
 from seller_platform.files import write_atomically
-from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
@@ -251,7 +251,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             if REPORT_ROWS in datasets:
                 parts.append(report_definitions(history_start, placement=placement))
             if self.alerts:
-                parts.append(alert_definitions(placement=placement))
+                parts.append(alert_definitions(placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._translated(spec.merge_attributes(owners=owners, tags=placement.tags))

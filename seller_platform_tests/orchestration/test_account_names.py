@@ -1,7 +1,7 @@
 """Tests how accounts are named beside their keys."""
 
 from seller_platform.contract import Account
-from seller_platform.orchestration.account_names import account_metadata, name_of, subject_of
+from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
 
 
@@ -10,8 +10,8 @@ def known(title: str, country: str | None = "DE", currency: str | None = "EUR", 
 
 
 def test_names_leave_out_what_an_account_does_not_have() -> None:
-    assert name_of(known("Shop")) == "Shop, DE, EUR"
-    assert name_of(known("Shop", None, "EUR")) == "Shop, EUR"
+    assert known("Shop").label == "Shop, DE, EUR"
+    assert known("Shop", None, "EUR").label == "Shop, EUR"
     assert account_metadata(known("", None, "EUR")) == {"currency": "EUR"}
 
 

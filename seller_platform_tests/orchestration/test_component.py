@@ -106,7 +106,7 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     # Without schedules nothing waits for what they would read.
     stopped = _running(own) - {name.removeprefix("shop_market_") for name in _running(others)}
     assert stopped >= {each.name for each in own.schedule_defs if each.name in _running(own)}
-    assert ("freshness_of_accounts" in stopped, "problems" in stopped) == (True, False)
+    assert ("freshness_of_accounts" in stopped, "alerts" in stopped) == (True, False)
 
 
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:

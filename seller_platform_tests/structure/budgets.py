@@ -9,17 +9,18 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_177,
-    "cli": 8_489,
-    "orchestration": 6_728,
+    "root": 3_178,
+    "cli": 8_521,
+    "orchestration": 5_941,
     "service": 11_155,
     "sandbox": 2_309,
+    "alerts": 449,
     "answers": 1_411,
     "ingest": 3_397,
     "client": 4_435,
-    "warehouse": 19_144,
+    "warehouse": 19_140,
     "contract": 1_323,
-    "tests": 57_995,
+    "tests": 57_901,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.orchestration.account_names import AccountNames, name_of
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -65,7 +65,7 @@ def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue
     lines = [
         dg.TableRecord({
             "account": each.account,
-            "title": name_of(account) if (account := names.get(each.account)) else "",
+            "title": account.label if (account := names.get(each.account)) else "",
             "sku": each.sku,
             "state": each.state.value,
             "periods": ", ".join(map(str, changes_of(each.before, each.wanted))),

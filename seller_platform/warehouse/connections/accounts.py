@@ -50,6 +50,12 @@ class KnownAccount:
         return zone
 
     @property
+    def label(self) -> str:
+        """Title, country and currency, without those that it does not have: how people know it beside its key."""
+        facts = self.account
+        return ", ".join(filter(None, (facts.title.strip(), facts.country_code, facts.currency_code)))
+
+    @property
     def zone_or_utc(self) -> ZoneInfo:
         """The zone in which an account is planned and shown, even if it cannot be read."""
         return zone_or_none(self.account.timezone) or ZoneInfo("UTC")

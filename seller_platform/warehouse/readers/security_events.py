@@ -10,9 +10,6 @@ from sqlalchemy import text
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
-_NEWEST = text("""
-SELECT coalesce(max(id), 0) FROM service.security_events WHERE at <= coalesce(CAST(:until AS timestamptz), 'infinity')
-""")
 _EVENTS = """
 SELECT event.id, event.at, event.kind, event.user_id, users.email, event.client_id, applications.name, event.address,
        event.request_id, event.details
@@ -20,10 +17,6 @@ FROM service.security_events AS event
 LEFT JOIN service.users ON users.id = event.user_id
 LEFT JOIN service.applications ON applications.client_id = event.client_id
 """
-_BETWEEN = text(f"""
-{_EVENTS} WHERE event.id > :first AND event.id <= :last AND kind = ANY (:kinds)
-ORDER BY event.id LIMIT :limit
-""")
 _FOUND = text(f"""
 SELECT * FROM (
     {_EVENTS}
@@ -56,23 +49,6 @@ class SecurityEvent(msgspec.Struct, frozen=True):
     address: str | None
     request_id: str | None
     details: dict[str, Any]
-
-
-def newest_event(database: Database, until: datetime | None = None) -> int:
-    """Return the number of the newest event; 0 without one.
-
-    Args:
-        until: Younger events are left out.
-    """
-    return int(database.execute(_NEWEST, {"until": until}).scalar_one())
-
-
-def events_between(
-    database: Database, first: int, last: int, kinds: Collection[EventKind], limit: int
-) -> Sequence[SecurityEvent]:
-    """Return events of some kinds with numbers above the first and up to the last one."""
-    bound = {"first": first, "last": last, "kinds": [kind.value for kind in kinds], "limit": limit}
-    return tuple(SecurityEvent(*row) for row in database.execute(_BETWEEN, bound))
 
 
 def find_events(

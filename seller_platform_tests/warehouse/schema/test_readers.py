@@ -29,6 +29,7 @@ PASSWORD = "correct horse battery"
 # The tables and views of the schemas seller, history and marts are readable, whatever their names.
 NOT_READABLE = {
     "platform": {
+        "alerts",
         "causes",
         "connections",
         "grants",

@@ -2,69 +2,28 @@
 
 import json
 import logging
+import os
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import text
 
-from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
+from seller_platform.client.http.concurrency import in_threads
+from seller_platform.contract import REFRESHED, Window, dataset_named
 from seller_platform.errors import (
     BudgetTooSmallError,
     ListChangedError,
     ReadingHeldError,
     ReauthorizationRequiredError,
-    SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
+from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, keep_comparison
-from seller_platform_tests.support.alerting import Alerting
+from seller_platform_tests.support.alerting import KEYS, MARCH, ORDERS, Shop
+from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.receipts import mark_loaded
 
-KEYS = [f"us-{100 + number}" for number in range(30)]
-ORDERS, TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("orders", "transactions", "inventory"))
-MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
-
-
-class Shop(Alerting):
-    """Accounts with slices, and the sensor of problems."""
-
-    def fail(self, error: SellerPlatformError, *keys: str, dataset: Dataset = ORDERS, month: Window = MARCH) -> None:
-        for key in keys:
-            keep_refusal(self.database, dataset, key, month, error, run_id="run-1")
-
-    def repair(self, *keys: str, dataset: Dataset = ORDERS, month: Window = MARCH) -> None:
-        for key in keys:
-            forget_refusal(self.database, dataset, key, month)
-
-    def load(self, dataset: Dataset, key: str, month: Window, *, verdict: str = "match", notes: object = None) -> int:
-        """Store a receipt, with a verdict and notes."""
-        statement = text("""
-            INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
-                                        announced, digest, verdict, changed, started_at, finished_at, notes,
-                                        restatement)
-            VALUES (:dataset, :account, :first, :after, 1, 1, 0, 11, 12, '', :verdict, true, '2026-04-10 08:00Z', now(),
-                    CAST(:notes AS jsonb), '{"rows": {"before": "100", "after": "90"}}')
-            RETURNING id
-        """)
-        bound = {"dataset": dataset.name, "account": key, "first": month.start, "after": month.end, "verdict": verdict}
-        return int(self.database.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
-
-
-@pytest.fixture
-def shop(alerting: Alerting) -> Shop:
-    opened = Shop(**vars(alerting) | {"sensor": "problems"})
-    url = "https://api.example"
-    save_connection(opened.database, KnownConnection("default", url, url, "client"))
-    account = Account(7, "Möbel Söhne", "DE", "EUR", "Europe/Berlin", "MARKET", "SELLER00")
-    save_accounts(opened.database, "default", [(key, account) for key in KEYS])
-    opened.execute(
-        "INSERT INTO platform.grants (connection, token_pair, generation, issued_at, expires_at) "
-        "VALUES ('default', '', 1, now(), now())"
-    )
-    return opened
+TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("transactions", "inventory"))
 
 
 def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
@@ -75,10 +34,10 @@ def test_a_failed_slice_is_reported_with_title_month_reason_and_link(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.load(ORDERS, KEYS[0], MARCH)
-    without_problems = shop.tick()
+    without_problems = shop.send()
     shop.fail(away(), *KEYS[:12])
 
-    shop.tick()
+    shop.send()
 
     (document,) = shop.receiver.documents
     assert without_problems == "no cause is open"
@@ -95,9 +54,9 @@ def test_a_failed_slice_is_reported_with_title_month_reason_and_link(
 def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) -> None:
     shop.fail(away(), *KEYS[:3])
     shop.fail(away("/finances/transactions"), *KEYS[:2], dataset=TRANSACTIONS)
-    shop.tick()
+    shop.send()
     shop.fail(away(), *KEYS[3:])
-    shop.tick(later=timedelta(hours=5))
+    shop.send()
 
     (message,) = shop.receiver.texts
     assert message.startswith("Failed: seller/orders of ")
@@ -105,34 +64,33 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
 
     shop.repair(*KEYS)
     shop.repair(KEYS[0], dataset=TRANSACTIONS)
-    assert shop.tick() == "1 cause is open"
+    assert shop.send() == "1 cause is open"
     shop.repair(KEYS[1], dataset=TRANSACTIONS)
-    assert shop.tick() == "no cause is open"
+    assert shop.send() == "no cause is open"
     assert shop.receiver.texts[1] == f"Resolved: {message.splitlines()[0]}\nIt was: {away()}"
 
     shop.fail(away(), KEYS[0])
-    shop.tick()
+    shop.send()
     assert len(shop.receiver.documents) == 3
 
     changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
     shop.fail(changed, KEYS[0])  # another reason is another cause
-    shop.tick()
+    shop.send()
     *_, new, resolved = shop.receiver.texts
     assert str(changed) in new
     assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
-    assert resolved.splitlines()[-1].startswith("Still open: Failed: seller/orders of")
 
 
 def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -> None:
     notes = {"held": {"reason": "no row was read"}}
     load = shop.load(ORDERS, KEYS[0], MARCH, verdict="held", notes=notes)
     shop.fail(ReadingHeldError("orders", "no row was read", load), KEYS[0])
-    shop.tick()
+    shop.send()
     shop.load(ORDERS, KEYS[1], MARCH, verdict="held", notes=notes)
-    shop.tick()
+    shop.send()
     shop.load(ORDERS, KEYS[0], MARCH)
     shop.repair(KEYS[0])
-    shop.tick()
+    shop.send()
 
     first, second, resolved = shop.receiver.texts
     assert first.splitlines() == [
@@ -159,7 +117,7 @@ def test_what_a_comparison_or_a_count_found_is_reported(shop: Shop) -> None:
     for each in (of_march, replace(of_march, stratum=Stratum.CHANGING, account=KEYS[1])):
         keep_comparison(shop.database, each, started_at=datetime.now(UTC), requests=1, differed=True, load_id=1)
     shop.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE account = :key", key=KEYS[1])
-    shop.tick()
+    shop.send()
 
     differed, altered = sorted(shop.receiver.texts, reverse=True)
     assert differed.splitlines()[:2] == [
@@ -174,9 +132,9 @@ def test_what_a_comparison_or_a_count_found_is_reported(shop: Shop) -> None:
 
 def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: Shop) -> None:
     shop.execute("UPDATE platform.grants SET refused = 'it was revoked'")
-    shop.tick()
+    shop.send()
     shop.fail(ReauthorizationRequiredError("default", "it was revoked"), *KEYS[:3])
-    shop.tick()
+    shop.send()
 
     (message,) = shop.receiver.texts
     assert message.splitlines()[:3] == [
@@ -185,10 +143,10 @@ def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: S
         "Run `seller-platform connect`.",
     ]
     shop.execute("UPDATE platform.grants SET refused = NULL, issued_at = now() - interval '27 days'")
-    assert shop.tick() == "2 causes are open"
+    assert shop.send() == "2 causes are open"
     shop.repair(*KEYS[:3])
     shop.execute("DELETE FROM platform.grants")
-    shop.tick()
+    shop.send()
     assert sorted(message.splitlines()[0] for message in shop.receiver.texts[1:]) == [
         "Refused: seller/accounts of default",
         "Resolved: Refused: seller/accounts of default",
@@ -203,9 +161,9 @@ def test_what_was_not_read_is_reported_not_on_an_accounts_first_day(shop: Shop) 
     shop.execute("UPDATE platform.accounts SET retired_at = now() WHERE key <> :key", key=KEYS[0])
     shop.execute("UPDATE platform.slices SET current_at = now() - interval '27 hours'")
 
-    assert shop.tick() == "no cause is open"
+    assert shop.send() == "no cause is open"
     shop.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
-    shop.tick()
+    shop.send()
 
     late, missing = sorted(shop.receiver.texts)
     assert late.splitlines()[0] == f"Late: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]})"
@@ -219,10 +177,10 @@ def test_what_the_planner_leaves_for_later_is_no_problem(shop: Shop) -> None:
     keep_refusal(shop.database, ORDERS, KEYS[0], MARCH, too_large, run_id=None)
     keep_refusal(shop.database, REFRESHED[0], "default", None, away(), run_id=None)
 
-    assert shop.tick() == "2 causes are open"
+    assert shop.send() == "2 causes are open"
 
 
-def test_2_000_problems_are_a_few_messages_and_a_short_cursor(shop: Shop) -> None:
+def test_2_000_problems_are_a_few_messages(shop: Shop) -> None:
     shop.execute(
         "INSERT INTO platform.slices (dataset, account, month, error, message, failed_since) "
         "SELECT 'orders', 'A' || account, CAST('2023-01-01' AS date) + month * interval '1 month', 'Error', "
@@ -230,36 +188,46 @@ def test_2_000_problems_are_a_few_messages_and_a_short_cursor(shop: Shop) -> Non
         "FROM generate_series(1, 1000) AS account, generate_series(1, 2) AS month"
     )
 
-    assert str(shop.tick()).startswith("501 causes are open")
-    assert len(shop.cursor or "") < 200_000
-    while "for the webhook" in str(shop.tick()):  # a tick sends for a few seconds
-        pass
+    while "for the webhook" in (outcome := shop.send()):  # for a few seconds each
+        assert "causes are open; " in outcome
     assert len(shop.receiver.documents) == 11
     assert "more causes, the first: Failed: seller/orders of " in shop.receiver.texts[-1]
 
-    shop.execute("DELETE FROM platform.slices")
-    assert str(shop.tick()).startswith("no cause is open")
 
-
-def test_a_webhook_that_is_away_delays_a_message_and_loses_none(
+def test_a_webhook_that_is_away_delays_messages_and_loses_none(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.fail(away(), KEYS[0])
-    shop.receiver.answers = [404, 404]
+    shop.receiver.answers = [404]
 
-    assert str(shop.tick()).startswith(
-        "1 cause is open; 1 message waits for the webhook: the webhook at 127.0.0.1 took no"
-    )
-    refused = []
-    for seconds in (5, 30, 120):
-        shop.tick(later=timedelta(seconds=seconds))
-        refused.append(shop.receiver.refused)
-    assert (refused, len(shop.receiver.documents)) == ([1, 2, 2], 1)
-    shop.cursor = "not ours"  # what is wrong is reported again
-    assert (shop.tick(), len(shop.receiver.documents)) == ("1 cause is open", 2)
+    assert shop.send().startswith("1 cause is open; 1 message waits for the webhook: the webhook at 127.0.0.1 took no")
+    shop.repair(KEYS[0])
+    assert shop.send() == "no cause is open"
+    assert [text.partition(":")[0] for text in shop.receiver.texts] == ["Failed", "Resolved"]
     monkeypatch.delenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL")
     caplog.clear()
-    shop.cursor = None
-    assert (shop.tick(), len(shop.receiver.documents)) == ("1 cause is open", 2)
+    shop.fail(away(), KEYS[0])
+    assert (shop.send(), len(shop.receiver.documents)) == ("1 cause is open", 2)
     assert any(str(away()) in record.message for record in caplog.records if record.levelno == logging.ERROR)
-    assert "canary-secret" not in caplog.text + str(shop.cursor)
+    assert "canary-secret" not in caplog.text
+
+
+def test_several_processes_report_a_cause_once(shop: Shop) -> None:
+    shop.fail(away(), *KEYS[:3])
+
+    for _ in in_threads(lambda _: shop.send(), range(4), 4):
+        pass
+
+    assert len(shop.receiver.texts) == 1
+
+
+def test_the_command_needs_a_webhook_and_sends(shop: Shop) -> None:
+    shop.fail(away(), KEYS[0])
+
+    sent, again = (run_here(["alerts", "send", "--json"], dict(os.environ)) for _ in range(2))
+    without = run_here(["alerts", "send"], {**os.environ, "SELLER_PLATFORM_ALERT_WEBHOOK_URL": ""})
+
+    assert json.loads(sent.stdout) == json.loads(again.stdout) == {"outcome": "1 cause is open"}
+    assert len(shop.receiver.texts) == 1
+    assert without.returncode == 2
+    assert "SELLER_PLATFORM_ALERT_WEBHOOK_URL is not set" in without.stderr

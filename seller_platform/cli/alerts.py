@@ -1,0 +1,30 @@
+"""`seller-platform alerts`: sends what is wrong to the webhook, where no daemon of Dagster does."""
+
+import click
+
+from seller_platform.alerts.sending import send_alerts
+from seller_platform.cli.installation import open_stored_installation
+from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.errors import missing_setting
+
+
+class SendDocument(Document, frozen=True):
+    """What is open and what waits, as a sentence."""
+
+    outcome: str
+
+
+@click.group()
+def alerts() -> None:
+    """Report what is wrong to SELLER_PLATFORM_ALERT_WEBHOOK_URL."""
+
+
+@alerts.command()
+@json_option(SendDocument)
+def send(*, output: Output) -> None:
+    """Report each new cause of problems once, and what is resolved. For cron, where no daemon of Dagster runs."""
+    with open_stored_installation() as installation:
+        if installation.settings.alert_webhook_url is None:
+            raise missing_setting("SELLER_PLATFORM_ALERT_WEBHOOK_URL", "the webhook that receives the messages")
+        outcome = send_alerts(installation.database, installation.settings)
+    output.result(outcome, SendDocument(outcome))

@@ -1,0 +1,89 @@
+"""The sensors that send alerts: what is wrong with slices, and runs that failed for another reason."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
+
+from seller_platform.alerts.failed_runs import write_failed_run
+from seller_platform.alerts.sending import send_alerts
+from seller_platform.clocks import utc_now
+from seller_platform.errors import WarehouseUnavailableError, followed
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
+
+_SECONDS_BETWEEN_TICKS = 30
+# Dagster notes that it starts a run again a moment after the run's failure.
+_SETTLES_AFTER_SECONDS = 3.0
+_WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
+_TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
+_LONGEST_LINE = 500
+
+
+def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
+    """Return both sensors. In several components they report a cause once."""
+
+    @dg.sensor(
+        name=placement.name_of("alerts"),
+        description="Reports what platform.problems names and security events of the service, once for each cause, to "
+        "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def alerts(_: dg.SensorEvaluationContext) -> dg.SkipReason:
+        settings = read_settings()
+        try:
+            with Database(warehouse_url(settings), connections=1) as database:
+                return dg.SkipReason(send_alerts(database, settings, placement.key_prefix))
+        except WarehouseUnavailableError as error:
+            return dg.SkipReason(str(error))
+
+    @dg.run_failure_sensor(
+        name=placement.name_of("run_failures"),
+        description="Reports runs of the instance that failed for a reason that platform.problems does not name.",
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        monitor_all_code_locations=True,
+    )
+    def run_failures(context: dg.RunFailureSensorContext) -> None:
+        record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
+        ended = record.end_time if record is not None and record.end_time else 0.0
+        time.sleep(min(_SETTLES_AFTER_SECONDS, max(0.0, ended + _SETTLES_AFTER_SECONDS - utc_now().timestamp())))
+        run = context.instance.get_run_by_id(context.dagster_run.run_id)
+        if run is None or _RETRY in run.tags or run.tags.get(_WILL_RETRY) == "true":
+            return  # the failure of the retry is reported
+        settings = read_settings()
+        with Database(warehouse_url(settings), connections=1) as database:
+            write_failed_run(database, settings, run.run_id, dict(_failures(context)))
+
+    return dg.Definitions(sensors=[alerts, run_failures])
+
+
+def _failures(context: dg.RunFailureSensorContext) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield what failed in a run, assets or the job, and the reasons by partition."""
+    job, steps = f"job {context.dagster_run.job_name}", context.get_step_failure_events()
+    for event in steps:
+        step, raised = event.step_key or "", event.step_failure_data.user_failure_data
+        facts = {} if raised is None else {name: each for name, each in raised.metadata.items() if name != EXIT_CODE}
+        if facts and all(isinstance(each, dg.TextMetadataValue) for each in facts.values()):
+            reasons = {name: str(each.value) for name, each in facts.items()}
+        else:
+            described = raised.description if raised is not None else None
+            reasons = {"": described or followed(_first_line(event.step_failure_data.error), _TRACEBACK)}
+        yield step.replace("__", "/") if "__" in step else job, reasons
+    if not steps:
+        event = context.failure_event
+        error = getattr(event.event_specific_data, "error", None)  # none, if the run was ended from outside
+        yield job, {"": followed(_first_line(error) or (event.message or "").partition("\n")[0], _TRACEBACK)}
+
+
+def _first_line(error: SerializableErrorInfo | None) -> str:
+    """Return the first line of an error. If Dagster has wrapped an error in it, that counts."""
+    while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
+        error = error.cause
+    lines = error.message.strip().splitlines() if error is not None else []
+    return lines[0].rstrip(".")[:_LONGEST_LINE] if lines else ""
