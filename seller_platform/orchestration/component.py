@@ -24,7 +24,6 @@ from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.exports import export_asset, export_follower
-from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
@@ -43,8 +42,8 @@ from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import marts_with
 from seller_platform.warehouse.readers.relations import SOURCES
 
-_COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE = "coverage", "freshness", "orders_today", "sample"
-_EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE)
+_COVERAGE, _ORDERS_TODAY, _SAMPLE = "coverage", "orders_today", "sample"
+_EXTRAS = (_COVERAGE, _ORDERS_TODAY, _SAMPLE)
 """What a component brings beside the chosen datasets only if `datasets` names it, too."""
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
@@ -70,8 +69,8 @@ attributes:
   group: {name}
   # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
   # history_start: "2025-01-01"
-  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `freshness`,
-  # `orders_today` and `sample` may be named, too.
+  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `orders_today` and
+  # `sample` may be named, too.
   # datasets: [orders, transactions, inventory]
   # connections: [default]
   # accounts: [us-1042]
@@ -138,8 +137,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     datasets: Sequence[str] | None = Field(
         default=None,
         description="The names of the datasets to read, besides the accounts; by default all. A mart is left out if "
-        "one of its inputs is. `coverage` (a heat map), `freshness` (a check), `orders_today` (a schedule) and "
-        "`sample` (comparisons at random, in a component that reads all accounts) may be named, too.",
+        "one of its inputs is. `coverage` (a heat map), `orders_today` (a schedule) and `sample` "
+        "(comparisons at random, in a component that reads all accounts) may be named, too.",
     )
     history_start: Annotated[date | None, dg.Resolver(_day, model_field_type=str | None)] = Field(
         default=None,
@@ -238,8 +237,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             loading = loading_jobs(history_start, asset_job, placement, datasets)
             acknowledging = acknowledge_job((*datasets, *marts), placement)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledging]))
-            if _FRESHNESS in extras:
-                parts.append(freshness_definitions(placement, datasets=refreshed))
             if _COVERAGE in extras:
                 parts.append(coverage_definitions(placement, datasets=refreshed))
             if _ORDERS_TODAY in extras:

@@ -106,7 +106,7 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     # Without schedules nothing waits for what they would read.
     stopped = _running(own) - {name.removeprefix("shop_market_") for name in _running(others)}
     assert stopped >= {each.name for each in own.schedule_defs if each.name in _running(own)}
-    assert ("freshness_of_accounts" in stopped, "alerts" in stopped) == (True, False)
+    assert "alerts" not in stopped
 
 
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:
@@ -136,7 +136,7 @@ def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
 
 def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None:
     alone = _names(_definitions(datasets=["orders"], alerts=False))
-    more = ["orders", "coverage", "freshness", "orders_today", "sample"]
+    more = ["orders", "coverage", "orders_today", "sample"]
     extended = _names(_definitions(datasets=more, alerts=False))
 
     assert alone == {
@@ -149,7 +149,7 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         "assets": {"platform/coverage", "platform/sample"},
         "jobs": {"read_orders_today"},
         "schedules": {"coverage_hourly", "orders_today", "sample_hourly"},
-        "sensors": {"freshness_of_accounts"},
+        "sensors": set(),
     }
     for chosen in ({"accounts": ["A"]}, {"connections": ["default"]}):  # it does not speak for all accounts
         names = _names(_definitions(datasets=["orders", "sample"], alerts=False, **chosen))

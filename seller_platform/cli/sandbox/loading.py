@@ -16,7 +16,6 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.orchestration.assets.coverage import report_coverage
-from seller_platform.orchestration.assets.freshness import report_freshness
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute, plan_loads
 from seller_platform.orchestration.definitions import defs
@@ -72,7 +71,6 @@ def load_last_month(installation: Installation, output: Output) -> list[RunEnd]:
                     ends.append(execute(run, _JOB, instance))
         report_coverage(instance, database)
         report_checks(instance, database, WHOLE, [*DATASETS, *MARTS])
-        report_freshness(instance, database, REFRESHED)
     return ends
 
 

@@ -13,7 +13,7 @@ import dagster as dg
 import msgspec
 
 from seller_platform.commands import runnable
-from seller_platform.contract import Dataset, Slicing, Source
+from seller_platform.contract import REFRESHED, Dataset, Slicing, Source
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
@@ -34,6 +34,7 @@ from seller_platform.warehouse.monitoring.metrics import stored_slices
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS, UNREAD_SLICES
 
 _LINES_SHOWN = 100
 _COLUMNS = ("account", "title", "month", "rows", "amount", "since", "reason", "next step")
@@ -57,8 +58,9 @@ class SliceRule:
     errors: Sequence[type[SellerPlatformError] | str] = ()
 
     def is_broken_by(self, problem: SliceProblem) -> bool:
-        """Return whether what is wrong with a slice breaks the rule."""
-        return problem.kind in self.kinds or problem.error in {name for each in self.errors for name in _names_of(each)}
+        """Return whether what is wrong with a slice breaks the rule; a note does not."""
+        names = {name for each in self.errors for name in _names_of(each)}
+        return problem.severity != "note" and (problem.kind in self.kinds or problem.error in names)
 
 
 def _names_of(error: type[SellerPlatformError] | str) -> Iterator[str]:
@@ -137,6 +139,12 @@ RULES = (
         "No day of a reading contradicts the stored rows.",
         {"held"},
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
+    ),
+    SliceRule(
+        "is_fresh",
+        f"Every account was read within {READ_WITHIN_HOURS} hours, with each day of its history.",
+        {kind.name for kind in UNREAD_SLICES.kinds},
+        applies_to=lambda dataset: dataset in REFRESHED,
     ),
     SliceRule(
         "volume_is_expected",

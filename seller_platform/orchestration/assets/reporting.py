@@ -77,17 +77,12 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
                 recheck(database, source)
             if source == LEDGER:
                 compare_ledgers(database)
-        yield from executed(context, key, judgements(database, source, keys_read(database, placement)))
+        chosen = {check.name for check in context.selected_asset_check_keys}
+        for each in judgements(database, source, keys_read(database, placement)):
+            if each.check_name in chosen:
+                yield each._replace(asset_key=key)
 
     return execute
-
-
-def executed(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]
-) -> Iterator[dg.AssetCheckResult]:
-    """Yield the results of the checks that a run has chosen."""
-    chosen = {check.name for check in context.selected_asset_check_keys}
-    yield from (each._replace(asset_key=key) for each in results if each.check_name in chosen)
 
 
 def report(
@@ -195,10 +190,11 @@ def report_after_step(
 
 
 class _Cursor(msgspec.Struct, frozen=True):
-    """What the sensor has reported: the snapshot of the slices, and the newest change of a run."""
+    """What the sensor has reported: the snapshot of the slices, the newest change of a run, and the hour."""
 
     snapshot: str = ""
     runs_to: str = ""
+    hour: str = ""
 
 
 def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.SensorDefinition:
@@ -208,7 +204,7 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
     @dg.sensor(
         name=placement.name_of(SENSOR),
         description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
-        "datasets whose slices changed, and those of assets with runs that began or ended.",
+        "datasets whose slices changed, those of assets with runs that began or ended, and each hour all.",
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -219,15 +215,17 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
         loads = report(context.instance, warehouse.database, placement, datasets, seconds=_LOADS_SECONDS)
         changed, snapshot = changed_datasets(warehouse.database, cursor.snapshot)
         planned, runs_to = _planned(context.instance, cursor.runs_to)
+        hour = f"{utc_now():%Y-%m-%d %H}"  # slices become late as time passes
         chosen = [
             source
             for key, source in by_key.items()
-            if changed is None or key in planned or (isinstance(source, Dataset) and source.name in changed)
+            if (changed is None or hour != cursor.hour or key in planned)
+            or (isinstance(source, Dataset) and source.name in changed)
         ]
         report_checks(context.instance, warehouse.database, placement, chosen)
         return dg.SensorResult(
             skip_reason=f"{count_of(loads, 'load', 'was')} reported, {count_of(len(chosen), 'asset', 'has')} changed",
-            cursor=msgspec.json.encode(_Cursor(snapshot, runs_to)).decode(),
+            cursor=msgspec.json.encode(_Cursor(snapshot, runs_to, hour)).decode(),
         )
 
     return checks_of_slices

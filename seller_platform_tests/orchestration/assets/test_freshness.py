@@ -1,21 +1,23 @@
-"""Tests that an account that is not read fails the check of its freshness, and no other, and Dagster's policies."""
+"""Tests that an account that is not read fails the check `is_fresh` of its datasets alone, and Dagster's policies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 import dagster as dg
 import pytest
+import time_machine
 from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.orchestration.assets.events import freshness_for
-from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
-from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.platform import newest_checks
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.ticks import tick
@@ -27,116 +29,91 @@ EARLIER = Window.month_of(MONTH.start - timedelta(days=1))
 US, JP = "us-1", "jp-2"
 
 
-class Freshness:
-    """Accounts with readings, and the sensor over them."""
+class Readings:
+    """Accounts with readings."""
 
-    def __init__(self, database: Database, url: str, instance: dg.DagsterInstance) -> None:
-        self.database, self.instance = database, instance
-        self.cursor: str | None = None
-        self.last_event = 0
-        self.resources = {"warehouse": WarehouseResource(database_url=url)}
-        self.definitions = dg.Definitions.merge(
-            freshness_definitions(datasets=(ORDERS, INVENTORY, BY_DATE)), dg.Definitions(resources=self.resources)
-        )
-
-    def execute_sql(self, statement: str, **values: object) -> None:
-        self.database.execute(text(statement), values)
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
     def discover(self, key: str, zone: str, *, days_ago: int = 90) -> None:
         others = [(each.key, each.account) for each in accounts(self.database)]
         connect_accounts(self.database, [*others, (key, Account(1, key, None, None, zone, "M", "S"))])
         seen = "UPDATE platform.accounts SET first_seen_at = now() - :days * interval '1 day' WHERE key = :key"
-        self.execute_sql(seen, key=key, days=days_ago)
-        add_accounts(self.instance, [key])
+        self.database.execute(text(seen), {"key": key, "days": days_ago})
 
     def age(self, *keys: str) -> None:
         """Let the readings of accounts be 27 hours old."""
         aged = "SET read_at = now() - interval '27 hours', current_at = now() - interval '27 hours'"
-        self.execute_sql(f"UPDATE platform.slices {aged} WHERE account = ANY (:keys)", keys=list(keys))
+        self.database.execute(text(f"UPDATE platform.slices {aged} WHERE account = ANY (:keys)"), {"keys": [*keys]})
 
-    def tick(self) -> dict[str, dg.AssetCheckEvaluation]:
-        """Evaluate the sensor, and return what it reports."""
-        self.cursor = tick(self.definitions, SENSOR, self.instance, self.cursor, self.resources).cursor
-        kind = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=self.last_event)
-        records = self.instance.event_log_storage.get_event_records(kind)
-        self.last_event = max((each.storage_id for each in records), default=self.last_event)
-        evaluations = [each.event_log_entry.get_dagster_event().asset_check_evaluation_data for each in records]
-        return {each.check_name: each for each in evaluations}
-
-    def execute(self, checks: Sequence[dg.AssetCheckKey]) -> Sequence[dg.AssetCheckEvaluation]:
-        """Run checks alone, as the UI and the sensor do."""
-        job = self.definitions.resolve_implicit_global_asset_job_def()
-        chosen = job.get_subset(asset_selection=set(), asset_check_selection=set(checks))
-        return chosen.execute_in_process(instance=self.instance).get_asset_check_evaluations()
+    def late(self, dataset: Dataset = ORDERS) -> dict[str, str]:
+        """Return the accounts that the table of the check names, with the reason."""
+        (check,) = [each for each in judgements(self.database, dataset) if each.check_name == "is_fresh"]
+        table = check.metadata.get("failing")
+        records = table.records if isinstance(table, dg.TableMetadataValue) else []
+        assert check.passed is not bool(records)
+        return {str(each.data["account"]): str(each.data["reason"]) for each in records}
 
 
 @pytest.fixture
-def freshness(database: Database, database_url: str) -> Iterator["Freshness"]:
+def readings(database: Database) -> Iterator[Readings]:
     keep_history_start(database, MONTH.start)
-    with dg.DagsterInstance.ephemeral() as instance:
-        opened = Freshness(database, database_url, instance)
-        for account, zone in ((US, "America/New_York"), (JP, "Asia/Tokyo")):
-            opened.discover(account, zone)
-            mark_loaded(database, ORDERS, account, MONTH)
-            mark_loaded(database, INVENTORY, account, TODAY)
-        yield opened
+    opened = Readings(database)
+    for account, zone in ((US, "America/New_York"), (JP, "Asia/Tokyo")):
+        opened.discover(account, zone)
+        mark_loaded(database, ORDERS, account, MONTH)
+        mark_loaded(database, INVENTORY, account, TODAY)
+    yield opened
 
 
-def _late(reported: Mapping[str, dg.AssetCheckEvaluation], dataset: Dataset = ORDERS) -> list[str]:
-    """Return the accounts that the table of a check names."""
-    table = reported[check_name_of(dataset)].metadata.get("failing")
-    records = table.records if isinstance(table, dg.TableMetadataValue) else []
-    return sorted(str(each.data["account"]) for each in records)
+def test_an_account_that_is_not_read_fails_alone_and_recovers(readings: Readings) -> None:
+    fresh = readings.late()
+    readings.age(US)
+    late = readings.late(), readings.late(INVENTORY)
+    mark_loaded(readings.database, ORDERS, US, MONTH)
+
+    assert fresh == {}
+    assert [[*each] for each in late] == [[US], [US]]
+    assert late[0][US].startswith("It was not read up to the present day for more than 26 hours.")
+    assert (readings.late(), [*readings.late(INVENTORY)]) == ({}, [US])
 
 
-def test_an_account_that_is_not_read_fails_alone_and_recovers(freshness: Freshness) -> None:
-    fresh = freshness.tick()
-    freshness.age(US)
-    late = freshness.tick()
-    repeated = freshness.tick()
-    mark_loaded(freshness.database, ORDERS, US, MONTH)
-    recovered = freshness.tick()
-
-    orders, inventory = check_name_of(ORDERS), check_name_of(INVENTORY)
-    assert {name: each.passed for name, each in fresh.items()} == dict.fromkeys(fresh, True)
-    assert {name: each.passed for name, each in late.items() if not each.passed} == {orders: False, inventory: False}
-    assert [late[orders].metadata[name].value for name in ("accounts", "late_accounts")] == [2, 1]
-    assert str(late[orders].description).startswith(
-        "1 of 2 accounts breaks this rule: seller.orders of every account was read within 26 hours, with each day of "
-        "its history. It is us-1: It was not read up to the present day for more than 26 hours."
-    )
-    assert repeated == {}
-    assert (recovered[orders].passed, inventory in recovered) == (True, False)
-
-
-def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Freshness) -> None:
-    freshness.discover("de-3", "Europe/Berlin", days_ago=0)
-    new = freshness.tick()
-    freshness.discover("de-3", "Europe/Berlin", days_ago=2)
+def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(readings: Readings) -> None:
+    readings.discover("de-3", "Europe/Berlin", days_ago=0)
+    new = readings.late()
+    readings.discover("de-3", "Europe/Berlin", days_ago=2)
     # Only a reading of recent days makes an account fresh. One that is held is another problem.
-    freshness.age(US, JP)
-    mark_loaded(freshness.database, ORDERS, US, EARLIER)
-    store_receipt(freshness.database, ORDERS, JP, MONTH, verdict="held", notes={"held": {"reason": "no row was read"}})
-    never_read = freshness.tick()
-    freshness.execute_sql("UPDATE platform.accounts SET retired_at = now() WHERE key = 'de-3'")
-    retired = freshness.tick()
+    readings.age(US, JP)
+    mark_loaded(readings.database, ORDERS, US, EARLIER)
+    store_receipt(readings.database, ORDERS, JP, MONTH, verdict="held", notes={"held": {"reason": "no row was read"}})
+    never_read = readings.late()
 
-    assert _late(new) == []
-    assert (_late(never_read), _late(never_read, INVENTORY)) == (["de-3", US], ["de-3", JP, US])
-    assert "It was never loaded." in str(never_read[check_name_of(ORDERS)].metadata["failing"].value)
-    assert _late(retired) == [US]
+    assert (new, {*never_read}, {*readings.late(INVENTORY)}) == ({}, {"de-3", US}, {"de-3", JP, US})
+    assert never_read["de-3"] == "It was never loaded."
+    readings.database.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'de-3'"))
+    assert [*readings.late()] == [US]
 
 
-def test_what_is_not_offered_is_not_expected_also_by_an_executed_check(freshness: Freshness) -> None:
-    before = freshness.tick()
-    mark_loaded(freshness.database, BY_DATE, US, MONTH)
-    freshness.age(US, JP)
-    offered = freshness.tick()
-    (executed,) = freshness.execute([dg.AssetCheckKey(FRESHNESS, check_name_of(ORDERS))])
+def test_what_is_not_offered_is_not_expected(readings: Readings) -> None:
+    before = readings.late(BY_DATE)
+    mark_loaded(readings.database, BY_DATE, US, MONTH)
+    readings.age(US, JP)
 
-    assert before[check_name_of(BY_DATE)].metadata["accounts"].value == 0
-    assert _late(offered, BY_DATE) == [JP, US]
-    assert (executed.passed, executed.partition, executed.metadata["late_accounts"].value) == (False, None, 2)
+    assert (before, {*readings.late(BY_DATE)}) == ({}, {JP, US})
+
+
+def test_the_sensor_looks_each_hour_whether_slices_are_late(readings: Readings, database_url: str) -> None:
+    resources = dg.Definitions(resources={"warehouse": WarehouseResource(database_url=database_url)})
+    definitions = dg.Definitions.merge(check_definitions([ORDERS]), resources)
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = tick(definitions, SENSOR, instance)
+        before = newest_checks(instance, ORDERS)["is_fresh"].passed
+        with time_machine.travel(utc_now() + timedelta(hours=1)):
+            readings.age(US)  # no load has changed the slice
+            tick(definitions, SENSOR, instance, first.cursor)
+        after = newest_checks(instance, ORDERS)["is_fresh"].passed
+
+    assert (before, after) == (True, False)
 
 
 @pytest.mark.parametrize(
