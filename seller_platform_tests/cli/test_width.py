@@ -11,7 +11,6 @@ import pytest
 from rich.cells import cell_len
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import CheckFailedError
 from seller_platform.service.oauth.applications import add_application
@@ -21,14 +20,13 @@ from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import list_accounts
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 from seller_platform_tests.support.terminals import show
 
 KEY, TITLE = "A4LL303DM980YE.A1SBX4US70Q2KD", "Köhler [Haus & Hof] 日本 DE"
@@ -55,10 +53,8 @@ def _fill(database: Database, home: Path) -> None:
     pair = TokenPair("access", "refresh", datetime.now(UTC), 3600)
     Grants(database, secret_box(home, None)).store("default", pair)
     for total in ("12345.67", "7654321.00"):
-        with open_load(database, Slice(ORDERS, KEY, MARCH)) as load:
-            sold = ("Shipped", Decimal(total), "EUR", 1, "SKU-1", "A", "Cup", "2026-03-01")
-            load.spool.write([(ORDER, "2026-03-01T10:00:00Z", *sold)], tags=("platform",), page=1)
-            load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
+        sold = ("Shipped", Decimal(total), "EUR", 1, "SKU-1", "A", "Cup", "2026-03-01")
+        store_slice(database, ORDERS, MARCH, [(ORDER, "2026-03-01T10:00:00Z", *sold)], KEY)
     doubt = Doubt("others", REASON, 710, 210, {})
     notes = {"held": doubt.note}
     store_receipt(database, dataset_named("transactions"), KEY, MARCH, verdict="held", changed=False, notes=notes)

@@ -1,20 +1,23 @@
 """Accounts and rows stored without an upstream; rows in a dataset's table, or as a load."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 
 import psycopg
+import time_machine
 
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
+from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.sums.keeping import lock_name
+from seller_platform_tests.support.receipts import end_in_the_past
 
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 """When the loads of `store_slice` begin."""
@@ -65,13 +68,26 @@ def store_slice(
     account: str = "us-1",
     *,
     parts: Sequence[str | None] = ("platform",),
+    extras: Mapping[int, str] | None = None,
+    judge: Judge | None = None,
+    verdict: CountVerdict = CountVerdict.MATCH,
+    at: datetime | None = None,
 ) -> Receipt:
-    """Load a slice whose rows are tagged in turn with the parts, if the dataset has tags."""
-    with open_load(database, Slice(dataset, account, window)) as load:
+    """Load a slice whose rows are tagged in turn with the parts, if the dataset has tags.
+
+    Args:
+        at: When the load begins and ends; by default it begins at `LOADED_AT` and ends now.
+    """
+    travel = nullcontext() if at is None else time_machine.travel(at, tick=False)
+    with travel, open_load(database, Slice(dataset, account, window)) as load:
         values = parts if dataset.tags else (None,)
         for number, part in enumerate(values):
-            load.spool.write(rows[number :: len(values)], tags=(part,) if dataset.tags else (), page=1)
-        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=LOADED_AT)
+            own = rows[number :: len(values)]
+            load.spool.write(own, tags=(part,) if dataset.tags else (), extras=extras or {}, page=1)
+        receipt = load.store(LoadFacts(1, 1, 0, len(rows), verdict), started_at=at or LOADED_AT, judge=judge)
+    if at is not None:
+        end_in_the_past(database, receipt.id)
+    return receipt
 
 
 @contextmanager

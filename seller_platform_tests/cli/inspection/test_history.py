@@ -1,6 +1,6 @@
 """`seller-platform diff` and `revert`, over two loads of a month."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,34 +8,29 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.processes import document, environment
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 ORDERS = dataset_named("orders")
 ACCOUNT = "us-7"
-MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
-
-
-def _load(database: Database, totals: dict[str, str], month: Window = MARCH) -> int:
-    with open_load(database, Slice(ORDERS, ACCOUNT, month)) as load:
-        rows = [
-            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", str(month.start))
-            for name, total in totals.items()
-        ]
-        load.spool.write(rows, tags=("platform",), page=1)
-        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC)).id
+MARCH = Window.month_of(date(2026, 3, 1))
 
 
 @pytest.fixture
 def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
     """The variables of a shell, over a warehouse in which a load changed a month of orders."""
     connect_accounts(database, [(ACCOUNT, Account(1, "North Pine", None, None, "UTC", None, None))])
-    _load(database, {"kept": "5.00", "raised": "7.00", "gone": "1.00"})
-    _load(database, {"kept": "5.00", "raised": "9.00", "new": "3.00"})
+    for totals in (
+        {"kept": "5.00", "raised": "7.00", "gone": "1.00"},
+        {"kept": "5.00", "raised": "9.00", "new": "3.00"},
+    ):
+        rows = [
+            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+            for name, total in totals.items()
+        ]
+        store_slice(database, ORDERS, MARCH, rows, ACCOUNT)
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
 

@@ -11,14 +11,14 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, RequestRefusedError
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import store_slice
 
 TOKYO = KnownAccount("jp-1", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
 TRANSACTIONS, BY_PRODUCT, STOCK = (
@@ -31,8 +31,7 @@ NOW = datetime(2026, 3, 10, 20, tzinfo=UTC)
 
 def _read(database: Database, window: Window, at: datetime) -> None:
     for dataset in (TRANSACTIONS, BY_PRODUCT):
-        with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, TOKYO.key, window)) as load:
-            load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at)
+        store_slice(database, dataset, window, [], TOKYO.key, at=at)
 
 
 def _window(database: Database, request: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:

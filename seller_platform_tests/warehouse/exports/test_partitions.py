@@ -23,14 +23,12 @@ from deltalake import DeltaTable, write_deltalake
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Dataset, Kind, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.exports.tables import prune_tables
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.postgres.backup import back_up
@@ -45,7 +43,7 @@ from seller_platform_tests.support.power_loss import Recording, recorded
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.statements import at_each_statement
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ACCOUNT = "S1/É:='.EU"
@@ -54,9 +52,7 @@ MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 
 
 def _load(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> int:
-    with open_load(database, Slice(dataset, ACCOUNT, window)) as load:
-        load.spool.write(rows, tags=("platform",) * len(dataset.tags), extras={0: '{"gift": 0.10}'}, page=1)
-        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC)).id
+    return store_slice(database, dataset, window, rows, ACCOUNT, extras={0: '{"gift": 0.10}'}).id
 
 
 def _order(name: str, total: Decimal | None = None, product: str | None = None, day: str = "2026-03-29") -> Row:

@@ -10,12 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.history.settledness import lookbacks, settledness
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import store_slice
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "us-7"
@@ -44,20 +43,15 @@ def _rows(days: Window, today: date, grows_on: Sequence[date]) -> list[Row]:
     return rows
 
 
-def _refresh(
-    database: Database, today: date, lookback_days: int, *, hour: int = 4, grows_on: Sequence[date] = ()
-) -> None:
+def _refresh(database: Database, today: date, lookback_days: int, *, grows_on: Sequence[date] = ()) -> None:
     """Read the days that a daily refresh reads, cut at the border of months.
 
     Args:
         grows_on: From each of these days on, a day has as many rows more as at first.
     """
     for window in Window(today - timedelta(days=lookback_days), today + timedelta(days=1)).months():
-        with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
-            rows = _rows(window, today, grows_on)
-            load.spool.write(rows, page=1)
-            at = datetime(today.year, today.month, today.day, hour, tzinfo=UTC)
-            load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
+        at = datetime(today.year, today.month, today.day, 4, tzinfo=UTC)
+        store_slice(database, TRANSACTIONS, window, _rows(window, today, grows_on), ACCOUNT, at=at)
 
 
 def test_a_refresh_reads_the_days_that_change_by_the_law(database: Database) -> None:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -11,11 +11,11 @@ from psycopg import Cursor, sql
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Dataset, Kind, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, Row, RowDigest, RowWriter, as_csv, copy_statement
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.support.stored_rows import store_slice
 
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
 DAY, ROWS = "2026-03-05", 200
@@ -149,9 +149,7 @@ def _order(number: int, name: str) -> Row:
 
 
 def _load(database: Database, rows: Sequence[Row], extras: Mapping[int, str] | None = None) -> Receipt:
-    with open_load(database, Slice(ORDERS, "us-7", MARCH)) as load:
-        load.spool.write(rows, tags=("platform",), extras=extras or {}, page=1)
-        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
+    return store_slice(database, ORDERS, MARCH, rows, "us-7", extras=extras)
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -12,14 +12,12 @@ import time_machine
 from sqlalchemy import event, text
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.holds import Judge
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "us-7"
@@ -30,32 +28,12 @@ Content = tuple[str, date, Decimal]
 """What the model knows of a row: its order, day and amount."""
 
 
-def _row(content: Content, *, spelling: int = 0) -> Row:
-    """Return a row of the ledger; the spellings of one content differ in text only."""
-    order, day, amount = content
-    values: dict[str, object] = {
-        "order_id": order,
-        "amount": amount.quantize(Decimal("0.000")) if spelling else amount,
-        "currency": "USD",
-    }
-    for column in TRANSACTIONS.columns:
-        if column.name == TRANSACTIONS.day:
-            values[column.name] = f"{day}T11:00:00+01:00" if spelling else f"{day}T10:00:00+00:00"
-    return (*(values.get(column.name) for column in TRANSACTIONS.columns), day.isoformat())
-
-
-def _load(
-    database: Database,
-    contents: Sequence[Content],
-    window: Window = DAYS,
-    *,
-    spelling: int = 0,
-    judge: Judge | None = None,
-) -> Receipt:
-    with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
-        load.spool.write([_row(each, spelling=spelling) for each in contents], page=1)
-        facts = LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH)
-        return load.store(facts, started_at=datetime.now(UTC), judge=judge)
+def _load(database: Database, contents: Sequence[Content], window: Window = DAYS) -> Receipt:
+    rows: list[Row] = [
+        (f"{day}T10:00:00+00:00", None, order, None, None, None, amount, "USD", None, f"{day}")
+        for order, day, amount in contents
+    ]
+    return store_slice(database, TRANSACTIONS, window, rows, ACCOUNT)
 
 
 def _contents(database: Database, source: str) -> Counter[Content]:
@@ -124,13 +102,11 @@ def orders(database: Database) -> Iterator[Database]:
 
 
 def _load_orders(database: Database, totals: Mapping[str, str]) -> None:
-    with open_load(database, Slice(dataset_named("orders"), ACCOUNT, MARCH)) as load:
-        rows = [
-            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
-            for name, total in totals.items()
-        ]
-        load.spool.write(rows, tags=("platform",), page=1)
-        load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
+    rows = [
+        (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+        for name, total in totals.items()
+    ]
+    store_slice(database, dataset_named("orders"), MARCH, rows, ACCOUNT)
 
 
 def test_changes_are_of_one_moment_while_another_load_is_published(orders: Database) -> None:

@@ -3,16 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
-import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.retention import Pruned, prune
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts, store_receipt
+from seller_platform_tests.support.receipts import latest_receipts, store_receipt
 from seller_platform_tests.support.served import connect, execute, stored
+from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.support.waiting import wait_for
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
@@ -21,11 +19,8 @@ NOW = date(2026, 11, 1)
 
 def _load(database: Database, dataset: Dataset, window: Window, at: date, *values: object) -> int:
     moment = datetime(at.year, at.month, at.day, 12, tzinfo=UTC)
-    with time_machine.travel(moment, tick=False), open_load(database, Slice(dataset, "us-1", window)) as load:
-        load.spool.write([(*values, *[None] * (len(dataset.columns) - len(values)), str(window.start))], page=1)
-        receipt = load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=moment)
-    end_in_the_past(database, receipt.id)
-    return receipt.id
+    row = (*values, *[None] * (len(dataset.columns) - len(values)), str(window.start))
+    return store_slice(database, dataset, window, [row], at=moment).id
 
 
 def _snapshot(database: Database, day: date) -> int:

@@ -2,16 +2,13 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-import time_machine
 from sqlalchemy import event, text
 
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import end_in_the_past
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
@@ -23,10 +20,7 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
     database: Database, dataset: Dataset, window: Window, rows: int, verdict: CountVerdict, at: datetime
 ) -> None:
     values = [None if column.nullable else f"{column.name}" for column in dataset.columns]
-    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, "jp-1", window)) as load:
-        load.spool.write([(*values, window.start)] * rows, page=1)
-        receipt = load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
-    end_in_the_past(database, receipt.id)
+    store_slice(database, dataset, window, [(*values, window.start)] * rows, "jp-1", verdict=verdict, at=at)
 
 
 def _list_accounts(database: Database, *keys: str) -> None:

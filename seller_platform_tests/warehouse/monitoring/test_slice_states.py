@@ -5,21 +5,18 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError, NotOfferedError
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.slices_of_receipts import fill_slices
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
 SINCE = date(2026, 2, 10)
@@ -95,14 +92,11 @@ def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Da
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
     def load(window: Window, totals: Mapping[str, tuple[str, str]], at: datetime) -> None:
-        with time_machine.travel(at, tick=False), open_load(database, Slice(ORDERS, "de-1", window)) as opened:
-            rows = [
-                (name, f"{day}T10:00:00Z", "Shipped", Decimal(total), "EUR", 1, "SKU", "A", "Cup", day)
-                for name, (day, total) in totals.items()
-            ]
-            opened.spool.write(rows, tags=("platform",), page=1)
-            receipt = opened.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
-        end_in_the_past(database, receipt.id)
+        rows = [
+            (name, f"{day}T10:00:00Z", "Shipped", Decimal(total), "EUR", 1, "SKU", "A", "Cup", day)
+            for name, (day, total) in totals.items()
+        ]
+        store_slice(database, ORDERS, window, rows, "de-1", at=at)
 
     kept, old, new = ("2026-04-01", "5.00"), ("2026-04-01", "7.00"), ("2026-04-09", "3.00")
     load(APRIL, {"kept": kept, "changed": old}, NOON - timedelta(days=2))

@@ -10,17 +10,15 @@ import pyarrow as pa
 import pytest
 
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, RequestError
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows, store_slice
 
 BERLIN, ADELAIDE = "at-1", "au-2"
 ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))
@@ -97,8 +95,7 @@ def test_each_account_has_its_own_newest_snapshot_even_an_empty_one(database: Da
         _insert(database, STOCK, [("SKU", "Main", 1, "A1", "available", now, day)], account)
 
     before = read_arrow(database, STOCK_ROWS, None)
-    with open_load(database, Slice(STOCK, BERLIN, Window.day(date(2026, 3, 3)))) as load:
-        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=datetime.now(UTC))
+    store_slice(database, STOCK, Window.day(date(2026, 3, 3)), [], BERLIN)
     after = read_arrow(database, STOCK_ROWS, [Selection(BERLIN), Selection(ADELAIDE)])
     day = read_arrow(database, STOCK_ROWS, [Selection(BERLIN, Window.day(date(2026, 3, 1)))])
 

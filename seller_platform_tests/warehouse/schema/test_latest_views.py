@@ -1,16 +1,14 @@
 """Tests that the views of snapshots have the newest of each account."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.latest_views import create_latest_views
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 STOCK = dataset_named("warehouse_stock")
 BERLIN, ADELAIDE = "at-1", "au-2"
@@ -27,10 +25,8 @@ def _accounts(database: Database) -> None:
 
 
 def _load(database: Database, account: str, day: str, *quantities: int) -> None:
-    with open_load(database, Slice(STOCK, account, Window.day(date.fromisoformat(day)))) as load:
-        rows = [("SKU", f"Shelf {n}", n, "A1", "available", f"{day}T00:00:00+00:00", day) for n in quantities]
-        load.spool.write(rows, tags=("",) * len(STOCK.tags), extras={}, page=1)
-        load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
+    rows = [("SKU", f"Shelf {n}", n, "A1", "available", f"{day}T00:00:00+00:00", day) for n in quantities]
+    store_slice(database, STOCK, Window.day(date.fromisoformat(day)), rows, account)
 
 
 def _latest(database: Database) -> list[tuple[object, ...]]:

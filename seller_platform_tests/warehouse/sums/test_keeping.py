@@ -1,31 +1,22 @@
 """Tests that loads keep sums without waiting for one another."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Slice, open_load
-from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import keep_sums, lock_name
+from seller_platform.warehouse.sums.keeping import keep_sums
+from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
-FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
 
 
-def _store(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> None:
-    with open_load(database, Slice(dataset, "us-1", window)) as load:
-        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
-        load.store(FACTS, started_at=datetime(2026, 4, 1, tzinfo=UTC))
-
-
-def _sale(day: date) -> Row:
-    return (day, "A", "Name", "ASIN", 1, "2.50", "0", "0", "0", day)
+def _sale(day: date, sku: str = "A", amount: str = "2.50") -> Row:
+    return (day, sku, "Name", "ASIN", 1, amount, "0", "0", "0", day)
 
 
 def _marks(database: Database) -> Sequence[tuple[int, str]]:
@@ -38,8 +29,8 @@ def _marks(database: Database) -> Sequence[tuple[int, str]]:
 @pytest.mark.parametrize(("dataset", "window"), [(DAILY, FEBRUARY), (LEDGER, MARCH)])
 def test_loads_of_neighbouring_slices_wait_for_no_lock(database: Database, dataset: Dataset, window: Window) -> None:
     # The last days of February and the first of March are of one week.
-    _store(database, DAILY, MARCH, [_sale(MARCH.start)])
-    _store(database, DAILY, FEBRUARY, [_sale(FEBRUARY.last_day)])
+    store_slice(database, DAILY, MARCH, [_sale(MARCH.start)])
+    store_slice(database, DAILY, FEBRUARY, [_sale(FEBRUARY.last_day)])
 
     with database.begin() as first, database.begin() as second:
         keep_sums(first, DAILY, "us-1", MARCH, load_id=0)
@@ -50,9 +41,8 @@ def test_loads_of_neighbouring_slices_wait_for_no_lock(database: Database, datas
 
 
 def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> None:
-    with database.begin() as summing:
-        lock(summing, lock_name("us-1"))
-        _store(database, DAILY, MARCH, [_sale(MARCH.start)])
+    with locked_sums(database.url):
+        store_slice(database, DAILY, MARCH, [_sale(MARCH.start)])
         with database.begin() as loading:
             keep_sums(loading, DAILY, "us-1", Window(FEBRUARY.start, MARCH.end), load_id=2)
 
@@ -63,11 +53,8 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
 
 
 def test_a_load_that_changes_few_products_sums_these_again(database: Database) -> None:
-    def sale(sku: str, amount: str) -> Row:
-        return (MARCH.start, sku, "Name", "ASIN", 1, amount, "0", "0", "0", MARCH.start)
-
     for amount in ("2.50", "9.25"):
-        _store(database, DAILY, MARCH, [sale("A", amount), sale("B", "1.00")])
+        store_slice(database, DAILY, MARCH, [_sale(MARCH.start, "A", amount), _sale(MARCH.start, "B", "1.00")])
 
     with database.begin() as connection:
         sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
