@@ -28,7 +28,7 @@ from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import Shop
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 from seller_platform_tests.support.waiting import wait_for
 
 US, DE, OLD = "us-1", "de-2", "us-3"
@@ -64,26 +64,19 @@ def stored(databases: Databases) -> Iterator[Stored]:
         for key, months in ((US, (FEBRUARY, MARCH)), (DE, (FEBRUARY, MARCH)), (OLD, (FEBRUARY,))):
             for month in months:
                 day = f"{month.start:%Y-%m}-10"
-                sold = ("Shipped", Decimal("0.10"), "USD", 2, "A", None, None)
+                sold = ("Shipped", Decimal("0.10"), "USD", 2, "A", None, None, day)
                 row = (f"{key} {month.start:%m}", f"{day}T20:00:00Z", *sold)
-                with database.begin() as connection:
-                    driver: Any = connection.connection.driver_connection
-                    copy_rows(driver, ORDERS, [(*row, day)], account=key, tags=("platform",))
+                add_rows(database, ORDERS, [row], account=key, tags=("platform",))
             mark_loaded(database, ORDERS, key, *months)
         mark_loaded(database, ORDERS, US, APRIL)
-        with database.begin() as connection:
-            driver = connection.connection.driver_connection
-            for day in ("2026-03-01", "2026-03-02"):
-                shelf = (f"SKU {day[-1]}", *[None] * (len(STOCK.columns) - 1))
-                copy_rows(driver, STOCK, [(*shelf, day)], account=US)
+        shelves = [(f"SKU {day}", *[None] * (len(STOCK.columns) - 1), f"2026-03-0{day}") for day in (1, 2)]
+        add_rows(database, STOCK, shelves, account=US)
         mark_loaded(database, STOCK, US, *(Window.day(date(2026, 3, each)) for each in (1, 2)))
         Shop(database).sell("2026-03-02", "A", 3, "30.00")
         Shop(database).build(PROFIT, MARCH)
         listed = dataset_named("accounts")
-        with database.begin() as connection:
-            driver = connection.connection.driver_connection
-            rows = [(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1", "default")]
-            copy_rows(driver, listed, rows, account=US)
+        own = (1, "North Pine US", "US", "USD", "America/New_York", "US", "S1", "default")
+        add_rows(database, listed, [own], account=US)
         mark_loaded(database, listed, "default", Window.day(date(2026, 3, 1)))
         yield Stored(database.url, database)
 

@@ -23,6 +23,7 @@ from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Br
 from seller_platform_tests.support.installation import Site, begin
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.raw_server import Fault
+from seller_platform_tests.support.served import count_rows
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -85,9 +86,7 @@ def widened(width: int) -> Fault:
 
 def stored(broken: Broken) -> tuple[int, int]:
     """Return the number of stored orders and of receipts."""
-    with broken.database.begin() as connection:
-        rows = connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one()
-        return rows, connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one()
+    return count_rows(broken.database, "seller.orders"), count_rows(broken.database, "platform.loads")
 
 
 def load_orders(pipe: Any, site: Site, folder: Path, largest_file: int) -> None:

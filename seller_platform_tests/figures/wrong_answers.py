@@ -35,7 +35,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
-from seller_platform_tests.support.http_upstream import FakeTime, api_of
+from seller_platform_tests.support.http_upstream import FakeTime, MovingList, api_of
 from seller_platform_tests.support.installation import temporary_warehouse
 
 NOW = datetime(2026, 6, 20, 12, tzinfo=UTC)
@@ -64,19 +64,12 @@ class Upstream:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         asked = request.url.params
         value = asked.get(self.dataset.split_by.parameter) if self.dataset.split_by else None
-        first, last = asked.get("start_date", "0"), asked.get("end_date", "9")
-        is_summed = self.dataset.is_dated and not self.dataset.is_divisible
-        chosen = [
-            row
-            for part, day, row in self.rows
-            if value in (None, part) and (not self.dataset.is_dated or is_summed or first <= str(day) <= last)
-        ]
-        size = int(asked.get("per_page", self.dataset.fixed_page_size or 500))
-        page = int(asked.get("page", 1))
-        body: Body = {"data": chosen[(page - 1) * size : page * size]}
-        if self.dataset.announces_total:
-            body |= {"total": len(chosen), "last_page": max(1, -(-len(chosen) // size))}
-        return httpx.Response(200, json=self.distort(body))
+        days = (asked.get("start_date", "0"), asked.get("end_date", "9")) if self.dataset.is_divisible else ("0", "9")
+        chosen = [row for part, day, row in self.rows if value in (None, part) and days[0] <= str(day) <= days[1]]
+        envelope = ("total", "last_page") if self.dataset.announces_total else ()
+        listed = MovingList(chosen, page_size=self.dataset.fixed_page_size, envelope=envelope)
+        listed.change = lambda page, _: self.distort(page)
+        return listed(request)
 
 
 Change: TypeAlias = Callable[[Upstream], None]

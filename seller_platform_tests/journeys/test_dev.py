@@ -10,7 +10,6 @@ from subprocess import CompletedProcess
 
 import httpx
 import pytest
-from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
@@ -28,6 +27,7 @@ from seller_platform_tests.support.deployment import (
 )
 from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
 from seller_platform_tests.support.raw_server import Fault, RawServer, Request, forwarding, serving
+from seller_platform_tests.support.served import execute, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 # Each fault has a test in `faults/test_matrix.py`, and `test_ui` kills a program.
@@ -86,8 +86,8 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     ):
         status = httpx.get(f"{place.told['Service']}/service-status", timeout=PATIENCE_SECONDS).json()
         lost, connected = (_connect_through(between, place) for _ in range(2))
-        with place.databases() as (served, _), served.begin() as connection:
-            connection.execute(text("DELETE FROM service.access_tokens"))
+        with place.databases() as (served, _):
+            execute(served, "DELETE FROM service.access_tokens")
         place.request_reports()
         wait_for(place.under_way, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
         number = place.backfill(LOADED)
@@ -102,8 +102,8 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
         place.materialize("accounts")
         wait_for(lambda: _checks_when_quiet(place), lambda red: red in GREEN, pause_seconds=5)
-        with place.databases() as (_, warehouse), warehouse.begin() as connection:
-            jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
+        with place.databases() as (_, warehouse):
+            jobs = stored(warehouse, "SELECT state FROM platform.report_jobs")
         different = place.different(LISTS)
         code = place.end()
 
@@ -119,7 +119,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     assert any(is_taken_up_again for _, is_taken_up_again in state.runs)
     assert between.seen["POST", TOKEN] == 5
     # The schedule may have requested others meanwhile.
-    assert (len(jobs) >= 2, set(jobs)) == (True, {"loaded"})
+    assert (len(jobs) >= 2, set(jobs)) == (True, {("loaded",)})
     assert different == []
     assert (code, left_behind(place.home)) == (0, [])
 
@@ -129,9 +129,8 @@ def test_a_live_sandbox_is_loaded_day_by_day(tmp_path: Path) -> None:
     with deployment(tmp_path / "home", *options) as place, place.databases() as (_, warehouse):
 
         def days_with_orders() -> int:
-            with warehouse.begin() as connection:
-                days = connection.execute(text("SELECT count(DISTINCT local_day) FROM seller.orders "))
-                return int(days.scalar_one())
+            [(days,)] = stored(warehouse, "SELECT count(DISTINCT local_day) FROM seller.orders")
+            return int(days)
 
         first = wait_for(days_with_orders, pause_seconds=2)
         later = wait_for(days_with_orders, lambda days: days > first, pause_seconds=2)

@@ -16,15 +16,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Error, Locator, Page, expect
-from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.warehouse.loads.history_start import stored_history_start
 from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
 from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
+from seller_platform_tests.support.served import count_rows, execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
@@ -209,9 +208,9 @@ def test_it_ends_in_order(place: Deployment) -> None:
 def test_it_opens_again_with_the_same(place: Deployment) -> None:
     place.end()
     loads, maps = _loads(place), _maps(place)
-    with place.databases() as (_, warehouse), warehouse.begin() as connection:
-        later = text("UPDATE platform.history_start SET first_day = first_day + interval '1 month' RETURNING first_day")
-        first_day = connection.execute(later).scalar_one()
+    later = "UPDATE platform.history_start SET first_day = first_day + interval '1 month' RETURNING first_day"
+    with place.databases() as (_, warehouse):
+        [(first_day,)] = stored(warehouse, later)
     with deployment(place.home, *OPTIONS) as again:
         loads_again, maps_again = _loads(again), _maps(again)
         with again.databases() as (_, warehouse):
@@ -245,9 +244,8 @@ def _connect_again(place: Deployment) -> str:
 
 def _loads(place: Deployment) -> int:
     """Return how many slices of lists were ever loaded."""
-    with place.databases() as (_, warehouse), warehouse.begin() as connection:
-        loads = connection.execute(text("SELECT count(*) FROM platform.loads WHERE dataset <> 'accounts'"))
-        return int(loads.scalar_one())
+    with place.databases() as (_, warehouse):
+        return count_rows(warehouse, "platform.loads", "dataset <> 'accounts'")
 
 
 def _materialize_all(desk: DagsterPages, path: str) -> None:
@@ -319,21 +317,12 @@ def _request_a_report_and_execute_checks(desk: DagsterPages, account: str) -> tu
     desk.keep("checks")
     desk.page.goto("about:blank")
     with desk.place.databases() as (_, warehouse):
-        wait_for(lambda: _has_loaded_report(warehouse), pause_seconds=1)
+        wait_for(lambda: count_rows(warehouse, "platform.report_jobs", "state = 'loaded'"), pause_seconds=1)
     # Before, the partition says that no report was ever loaded.
     loaded = desk.page.get_by_text("announced_total", exact=True).filter(visible=True)
     wait_for(lambda: _appears_in(desk, partition, loaded), pause_seconds=2)
     reports = desk.await_text("Materialized")
     return reports, evaluated
-
-
-def _has_loaded_report(warehouse: Database) -> bool:
-    with warehouse.begin() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT EXISTS (SELECT FROM platform.report_jobs WHERE state = 'loaded')")
-            ).scalar_one()
-        )
 
 
 def _appears_in(desk: DagsterPages, path: str, found: Locator) -> bool:
@@ -352,13 +341,10 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
     Returns:
         What the failed check says.
     """
-    with place.databases() as (served, _), served.begin() as connection:
-        of_month = {"account": account, "month": month[:7]}
-        for forgotten in (
-            "DELETE FROM seller.orders WHERE account = :account AND to_char(local_day, 'YYYY-MM') = :month",
-            "DELETE FROM service.summaries WHERE account = :account AND :month <> ''",
-        ):
-            connection.execute(text(forgotten), of_month)
+    of_month = "account = %s AND to_char(local_day, 'YYYY-MM') = %s"
+    with place.databases() as (served, _):
+        execute(served, f"DELETE FROM seller.orders WHERE {of_month}", account, month[:7])
+        execute(served, "DELETE FROM service.summaries WHERE account = %s", account)
     desk.materialize_orders(month)
     desk.open_when_quiet(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
     command = desk.await_text(re.compile(r"seller-platform accept \d+"))
@@ -374,11 +360,10 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
 
 def _closed_month(place: Deployment) -> tuple[str, str]:
     """Return the account that the service serves, and the first day of its first month with orders."""
-    with place.databases() as (served, _), served.begin() as connection:
-        account, month = connection.execute(
-            text("SELECT account, to_char(min(local_day), 'YYYY-MM-01') FROM seller.orders GROUP BY 1")
-        ).one()
-    return str(account), str(month)
+    statement = "SELECT account, to_char(min(local_day), 'YYYY-MM-01') FROM seller.orders GROUP BY 1"
+    with place.databases() as (served, _):
+        [(account, month)] = stored(served, statement)
+    return account, month
 
 
 def _maps(place: Deployment) -> int:
@@ -387,5 +372,6 @@ def _maps(place: Deployment) -> int:
         SELECT coalesce(max(id), 0) FROM dagster.event_logs
         WHERE dagster_event_type = 'ASSET_MATERIALIZATION' AND asset_key = '["platform", "coverage"]'
     """
-    with place.databases() as (_, warehouse), warehouse.begin() as connection:
-        return int(connection.execute(text(statement)).scalar_one())
+    with place.databases() as (_, warehouse):
+        [(newest,)] = stored(warehouse, statement)
+        return int(newest)

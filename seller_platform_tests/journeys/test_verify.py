@@ -17,11 +17,7 @@ from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.contract import REFRESHED, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import RequestsUsedUpError
-from seller_platform_tests.support.processes import (
-    document,
-    environment,
-    run,
-)
+from seller_platform_tests.support.processes import document, environment, run
 
 pytestmark = pytest.mark.journey
 

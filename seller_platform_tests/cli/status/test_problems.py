@@ -72,6 +72,9 @@ class Site:
     def execute(self, statement: str, **values: object) -> None:
         self.database.execute(text(statement), values)
 
+    def apply(self, change: "Change") -> None:
+        self.execute(change) if isinstance(change, str) else change(self)
+
     def fail(self, error: SellerPlatformError, run_id: str | None = None) -> None:
         keep_refusal(self.database, ORDERS, KEY, MONTH, error, run_id=run_id)
 
@@ -137,6 +140,10 @@ def site(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         yield site
 
 
+Change = str | Callable[[Site], object]
+"""A statement, or a function."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A problem: how it comes, how it gets worse, and how it ends."""
@@ -144,13 +151,12 @@ class Case:
     kind: str
     severity: str
     code: int
-    plant: Callable[[Site], object]
-    worsen: Callable[[Site], object] | None = None
-    end: Callable[[Site], object] = field(default=lambda site: store_receipt(site.database, ORDERS, KEY, MONTH))
+    plant: Change
+    worsen: Change | None = None
+    end: Change = field(default=lambda site: store_receipt(site.database, ORDERS, KEY, MONTH))
 
 
-def _again(site: Site) -> None:
-    site.execute("UPDATE platform.slices SET error = NULL, message = NULL, failed_since = NULL")
+_AGAIN = "UPDATE platform.slices SET error = NULL, message = NULL, failed_since = NULL"
 
 
 def _noted(rows: int) -> dict[str, object]:
@@ -177,10 +183,10 @@ CASES = [
         4,
         lambda site: site.fail(UpstreamUnavailableError("GET /sales/orders", "status 503", attempts=6)),
         lambda site: site.fail(CheckFailedError("it is another problem")),
-        _again,
+        _AGAIN,
     ),
-    Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_again),
-    Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_again),
+    Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_AGAIN),
+    Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_AGAIN),
     Case(
         "failed",
         "error",
@@ -190,8 +196,8 @@ CASES = [
         lambda site: site.make(MART),
     ),
     Case("failed", "error", 5, lambda site: site.make(EXPORT, error=_WRITTEN), end=lambda site: site.make(EXPORT)),
-    Case("postponed", "note", 0, lambda site: site.fail(_USED_UP), end=_again),
-    Case("postponed", "warning", 0, lambda site: site.fail(_USED_UP, "run"), end=_again),
+    Case("postponed", "note", 0, lambda site: site.fail(_USED_UP), end=_AGAIN),
+    Case("postponed", "warning", 0, lambda site: site.fail(_USED_UP, "run"), end=_AGAIN),
     Case("held", "error", 5, lambda site: site.hold("orders", 8), lambda site: site.hold("orders", 9)),
     Case("mismatched", "error", 5, lambda site: site.mismatch(8), lambda site: site.mismatch(7)),
     # Three days confirm the total.
@@ -234,9 +240,9 @@ CASES = [
         "altered",
         "error",
         5,
-        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'"),
-        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = 8 WHERE dataset = 'orders'"),
-        lambda site: site.execute("UPDATE platform.slices SET recounted_rows = NULL"),
+        "UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'",
+        "UPDATE platform.slices SET recounted_rows = 8 WHERE dataset = 'orders'",
+        "UPDATE platform.slices SET recounted_rows = NULL",
     ),
     Case(
         "altered",
@@ -246,82 +252,61 @@ CASES = [
         lambda site: _count_orders(site, added=1),
         lambda site: _count_orders(site, added=0),
     ),
-    Case(
-        "missing",
-        "error",
-        5,
-        lambda site: site.execute("UPDATE platform.slices SET account = 'de-9' || load_id WHERE dataset = 'orders'"),
-    ),
+    Case("missing", "error", 5, "UPDATE platform.slices SET account = 'de-9' || load_id WHERE dataset = 'orders'"),
     # A list that was never loaded of any account was not chosen.
-    Case("missing", "note", 0, lambda site: site.execute("DELETE FROM platform.slices WHERE dataset = 'orders'")),
+    Case("missing", "note", 0, "DELETE FROM platform.slices WHERE dataset = 'orders'"),
     Case(
         "incomplete",
         "error",
         5,
-        lambda site: site.execute(
-            "UPDATE platform.slices SET days_read[1] = NULL WHERE dataset = 'orders' AND month = :month",
-            month=MONTH.start,
-        ),
+        f"UPDATE platform.slices SET days_read[1] = NULL WHERE dataset = 'orders' AND month = '{MONTH.start}'",
     ),
-    Case(
-        "late",
-        "error",
-        5,
-        lambda site: site.execute(_READ.format("now() - interval '27 h'")),
-        end=lambda site: site.execute(_READ.format("now()")),
-    ),
+    Case("late", "error", 5, _READ.format("now() - interval '27 h'"), end=_READ.format("now()")),
     Case(
         "refused",
         "error",
         3,
-        lambda site: site.execute("UPDATE platform.grants SET refused = 'it was revoked'"),
-        end=lambda site: site.execute("UPDATE platform.grants SET refused = NULL"),
+        "UPDATE platform.grants SET refused = 'it was revoked'",
+        end="UPDATE platform.grants SET refused = NULL",
     ),
     Case(
         "expiring",
         "warning",
         0,
-        lambda site: site.execute("UPDATE platform.grants SET issued_at = now() - interval '27 days'"),
-        end=lambda site: site.execute("UPDATE platform.grants SET issued_at = now()"),
+        "UPDATE platform.grants SET issued_at = now() - interval '27 days'",
+        end="UPDATE platform.grants SET issued_at = now()",
     ),
     Case(
         "retired",
         "note",
         0,
-        lambda site: site.execute("UPDATE platform.accounts SET retired_at = now()"),
-        end=lambda site: site.execute("UPDATE platform.accounts SET retired_at = now() - interval '8 days'"),
+        "UPDATE platform.accounts SET retired_at = now()",
+        end="UPDATE platform.accounts SET retired_at = now() - interval '8 days'",
     ),
     Case(
         "rezoned",
         "warning",
         0,
-        lambda site: site.execute("UPDATE platform.slices SET time_zone = 'Asia/Tokyo' WHERE dataset = 'orders'"),
-        end=lambda site: site.execute("UPDATE platform.slices SET time_zone = 'Europe/Berlin'"),
+        "UPDATE platform.slices SET time_zone = 'Asia/Tokyo' WHERE dataset = 'orders'",
+        end="UPDATE platform.slices SET time_zone = 'Europe/Berlin'",
     ),
     Case(
         "differed",
         "warning",
         0,
-        lambda site: site.execute(
-            "INSERT INTO platform.comparisons (stratum, dataset, account, window_start, window_end, requests, "
-            "differed, load_id, started_at) VALUES ('settled', 'orders', :key, :first, :after, 1, true, 1, now())",
-            key=KEY,
-            first=MONTH.start,
-            after=MONTH.end,
-        ),
-        end=lambda site: site.execute("UPDATE platform.comparisons SET started_at = now() - interval '8 days'"),
+        "INSERT INTO platform.comparisons (stratum, dataset, account, window_start, window_end, requests, differed, "
+        "load_id, started_at) VALUES "
+        f"('settled', 'orders', '{KEY}', '{MONTH.start}', '{MONTH.end}', 1, true, 1, now())",
+        end="UPDATE platform.comparisons SET started_at = now() - interval '8 days'",
     ),
     Case("contradicted", "error", 5, lambda site: site.make(MART, "Rows: 1."), end=lambda site: site.make(MART)),
     Case(
         "repeated",
         "warning",
         0,
-        lambda site: site.execute(
-            "INSERT INTO platform.repeated_ledgers VALUES (:key, :month, 'de-2', 5, 10, '{\"EUR\": 120.50}', now())",
-            key=KEY,
-            month=MONTH.start,
-        ),
-        end=lambda site: site.execute("DELETE FROM platform.repeated_ledgers"),
+        f"INSERT INTO platform.repeated_ledgers VALUES ('{KEY}', '{MONTH.start}', 'de-2', 5, 10, "
+        "json_build_object('EUR', 120.50), now())",
+        end="DELETE FROM platform.repeated_ledgers",
     ),
 ]
 
@@ -333,7 +318,7 @@ def test_every_kind_is_planted() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.severity} {case.code}")
 def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: Case) -> None:
     assert problems(site.database) == ()
-    case.plant(site)
+    site.apply(case.plant)
 
     code, found = site.status()
     screen = run_here(["status"], site.variables)
@@ -366,13 +351,13 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     assert (code, {each.acknowledged_by for each in known}) == (0, {found[case.kind]["acknowledged_by"]})
     assert (to_report(known, NOW), problem_of(synced, known)) == ((), None)
     if case.worsen is not None:
-        case.worsen(site)
+        site.apply(case.worsen)
         worse = problems(site.database)[0]
         assert (worse.acknowledged_by, worse.since) == (None, read.since)
-    case.end(site)
+    site.apply(case.end)
     assert (site.status(), site.said()) == ((0, {}), (set(), set(), set()))
     end_acknowledgements(site.database)
-    case.plant(site)
+    site.apply(case.plant)
     assert problems(site.database)[0].acknowledged_by is None
 
 
@@ -385,7 +370,7 @@ def test_a_sentence_has_rows_and_numbers_of_the_whole(site: Site) -> None:
         "undeclared": "The upstream sent fields that are not declared: colour. Their values are kept in the column "
         "`extra`.",
     }.items():
-        cases[kind].plant(site)
+        site.apply(cases[kind].plant)
         assert [(each.kind, each.message) for each in problems(site.database)] == [(kind, sentence)]
 
 
@@ -406,7 +391,7 @@ def test_sync_and_status_end_with_the_same_code(site: Site) -> None:
 
     for kind, expected in {"": [0, 0, 0], "keyless": [0, 5, 0], "altered": [5, 5, 0], "failed": [4, 4, 0]}.items():
         for case in [each for each in CASES if each.kind == kind][:1]:
-            case.plant(site)
+            site.apply(case.plant)
 
         assert codes("sync", "--dataset", "warehouse_stock") == codes("status") == expected, kind
 
@@ -443,7 +428,7 @@ def test_errors_come_first_by_their_money_and_are_never_left_out(site: Site) -> 
 
 
 def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
-    CASES[1].plant(site)
+    site.apply(CASES[1].plant)
     words = ["acknowledge", "failed", "orders", KEY, "--month", f"{MONTH.start:%Y-%m}", "--until", f"{date.max}"]
 
     document = json.loads(run_here([*words, "--json"], site.variables).stdout)

@@ -14,12 +14,7 @@ from seller_platform.client.endpoints.reports import download_body, download_rep
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object
 from seller_platform.client.oauth.tokens import TokenEndpoint
-from seller_platform.errors import (
-    ContractViolationError,
-    SellerPlatformError,
-    UpstreamError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamError, UpstreamUnavailableError
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
 from seller_platform_tests.support.raw_server import Answer, framed, sending, serving
 

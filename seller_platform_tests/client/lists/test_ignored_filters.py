@@ -7,13 +7,7 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform_tests.support.http_upstream import (
-    KeptRows,
-    MovingList,
-    day_of_order,
-    orders,
-    read,
-)
+from seller_platform_tests.support.http_upstream import KeptRows, MovingList, day_of_order, orders, read
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 

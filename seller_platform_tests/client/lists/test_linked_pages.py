@@ -11,14 +11,7 @@ import pytest
 from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ListChangedError, RequestRefusedError
-from seller_platform_tests.support.http_upstream import (
-    KeptRows,
-    MovingList,
-    ledger,
-    orders,
-    read,
-    stock,
-)
+from seller_platform_tests.support.http_upstream import KeptRows, MovingList, ledger, orders, read, stock
 
 STOCK, TRANSACTIONS, NOTIFICATIONS = map(dataset_named, ("warehouse_stock", "transactions", "notifications"))
 

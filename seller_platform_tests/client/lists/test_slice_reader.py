@@ -12,10 +12,7 @@ import pytest
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import (
-    ListChangedError,
-    UnusableAccountError,
-)
+from seller_platform.errors import ListChangedError, UnusableAccountError
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,

@@ -7,15 +7,7 @@ import pytest
 
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform_tests.support.http_upstream import (
-    KeptRows,
-    MovingList,
-    day_of_order,
-    ledger,
-    orders,
-    read,
-    stock,
-)
+from seller_platform_tests.support.http_upstream import KeptRows, MovingList, day_of_order, ledger, orders, read, stock
 
 ORDERS, STOCK, LEDGER = (dataset_named(name) for name in ("orders", "warehouse_stock", "transactions"))
 

@@ -32,6 +32,7 @@ from seller_platform_tests.support.served import (
     WIDE,
     Served,
     add_product,
+    body_of,
     connect,
     execute,
     insert_rows,
@@ -93,9 +94,7 @@ def _send(client: httpx.Client, body: Body | str) -> httpx.Response:
 
 
 def _read(client: httpx.Client, sku: str = "SKU-1", **selection: str) -> list[Body]:
-    answer = client.get(PATH, params={**(selection or US), "sku": sku})
-    assert answer.status_code == 200, answer.text
-    body = json.loads(answer.text, parse_float=Decimal)
+    body = body_of(client.get(PATH, params={**(selection or US), "sku": sku}))
     assert list(body) == ["data"]
     periods: list[Body] = body["data"]
     return periods

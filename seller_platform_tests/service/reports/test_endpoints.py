@@ -10,7 +10,7 @@ import subprocess
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,12 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_lines, csv_parts
 from seller_platform.service.reports.jobs import reserve_report
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
 from seller_platform.service.users.groups import set_group
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
@@ -36,6 +34,7 @@ from seller_platform_tests.support.served import (
     ANN,
     BOB,
     Served,
+    body_of,
     connect,
     count_rows,
     execute,
@@ -45,6 +44,7 @@ from seller_platform_tests.support.served import (
     stored,
     with_store,
 )
+from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
@@ -80,9 +80,7 @@ def _fill(database: Database, account: str, rows: int, day: date = DAY) -> None:
 
 
 def _request(client: httpx.Client, **selector: str) -> str:
-    answer = client.post("/reports/request", params={**US, **(selector or {"dps_date": str(DAY)})})
-    assert answer.status_code == 200, answer.text
-    body = answer.json()
+    body = body_of(client.post("/reports/request", params={**US, **(selector or {"dps_date": str(DAY)})}))
     assert list(body) == ["report_id", "status", "message"]
     assert body["message"]
     assert body["status"] == "processing"
@@ -91,9 +89,7 @@ def _request(client: httpx.Client, **selector: str) -> str:
 
 
 def _status(client: httpx.Client, report_id: str, **selection: str) -> dict[str, Any]:
-    answer = client.get("/reports/status", params={**(selection or US), "report_id": report_id})
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
+    body: dict[str, Any] = body_of(client.get("/reports/status", params={**(selection or US), "report_id": report_id}))
     assert list(body) == ["status", "progress", "message"]
     return body
 
@@ -117,16 +113,11 @@ def _download(client: httpx.Client, report_id: str, **more: str) -> httpx.Respon
 
 
 def _rows(client: httpx.Client, report_id: str, **more: str) -> list[dict[str, Any]]:
-    answer = _download(client, report_id, **more)
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)
-    return rows
+    return list(body_of(_download(client, report_id, **more)))
 
 
 def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[str, Any]]:
-    answer = client.get(dataset.path, params={**US, "per_page": "500", **query})
-    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
-    return rows
+    return list(body_of(client.get(dataset.path, params={**US, "per_page": "500", **query}))["data"])
 
 
 def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> None:
@@ -160,17 +151,14 @@ def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> 
     assert table.content.count(b"\r\n") == 1 + len(rows)
 
 
-def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> None:
+def _load(database: Database, totals: Mapping[str, int], ended_at: str) -> None:
     """Load the orders of 10 February, and set when the load ended."""
     february = Window(date(2026, 2, 1), date(2026, 3, 1))
-    with open_load(database, Slice(ORDERS, "us-1", february)) as load:
-        rows = [
-            (name, "2026-02-10T12:00:00Z", "Shipped", Decimal(total), "USD", 1, "A", "B", "Cup", "2026-02-10")
-            for name, total in totals.items()
-        ]
-        load.spool.write(rows, tags=("platform",), page=1)
-        receipt = load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
-    execute(database, "UPDATE platform.loads SET finished_at = %s WHERE id = %s", finished_at, receipt.id)
+    rows = [
+        (name, "2026-02-10T12:00:00Z", "Shipped", Decimal(total), "USD", 1, "A", "B", "Cup", "2026-02-10")
+        for name, total in totals.items()
+    ]
+    store_slice(database, ORDERS, february, rows, at=datetime.fromisoformat(ended_at))
 
 
 @pytest.mark.parametrize("is_replica", [False, True], ids=["sandbox", "replica"])

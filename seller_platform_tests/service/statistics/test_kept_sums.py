@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
-from typing import Any
 
 import psycopg
 import pytest
@@ -24,7 +23,7 @@ from seller_platform_tests.service.statistics.test_endpoint import (
     expected_sums,
     read_stored,
 )
-from seller_platform_tests.support.served import ANN, Served, add_product, execute, stored
+from seller_platform_tests.support.served import ANN, Served, add_product, ask, body_of, execute, stored
 from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
@@ -121,10 +120,7 @@ def _different(
             expected = expected_sums(shop_rows, [US], dimension, part, currency or "USD", days=DAYS)
             query = {"view_by": view, "group_by": group, "period_by": period, "currency": currency}
             days = {"account_title": "Shop US", "start_date": str(DAYS[0]), "end_date": str(DAYS[1])}
-            sent = {name: value for name, value in {**query, **days}.items() if value is not None}
-            answer = client.get(PATH, params=sent)
-            assert answer.status_code == 200, answer.text
-            body: dict[str, Any] = json.loads(answer.text, parse_float=Decimal)
+            body = body_of(ask(client, PATH, **query, **days))
             rows = {(row.get(group) if dimension else None, row.get("date")): row for row in body["data"]}
             try:
                 assert (rows.keys(), body["total"]) == (expected.keys(), len(expected))
@@ -257,8 +253,7 @@ def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url
             ("DELETE", {"account_title": "Shop US", "sku": "A"}, None),
             ("DELETE", {"account_title": "Shop US", "sku": "B"}, None),
         ):
-            answer = client.request(method, "/cogs/cost-periods", params=query, json=sent)
-            assert answer.status_code == 200, answer.text
+            body_of(client.request(method, "/cogs/cost-periods", params=query, json=sent))
             for kept, computed in connection.execute(statement).fetchall():
                 assert kept == computed
             found += connection.execute(versions, {"accounts": [US]}).fetchall()

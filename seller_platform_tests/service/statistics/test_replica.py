@@ -1,6 +1,5 @@
 """Tests statistics of a replica, and of rows that a test inserts one by one."""
 
-import json
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -10,7 +9,7 @@ import httpx
 
 from seller_platform.contract import dataset_named
 from seller_platform_tests.service.statistics.test_endpoint import PATH, PERIODS, label_of
-from seller_platform_tests.support.served import ANN, Served, execute, insert_rows
+from seller_platform_tests.support.served import ANN, Served, ask, body_of, execute, insert_rows
 
 DAILY, INVENTORY, LEDGER, COSTS = map(
     dataset_named, ("daily_product_sales", "inventory", "transactions", "cost_periods")
@@ -28,16 +27,13 @@ def _post(served: Served, day: str, kind: str, amount: str, sku: str | None, *, 
 
 
 def _get(served: Served, **query: str) -> httpx.Response:
-    sent = {"account_title": "Shop US", "start_date": "2026-03-01", "end_date": "2026-03-02", **query}
     with served.client(ANN) as client:
-        return client.get(PATH, params=sent)
+        sent = {"account_title": "Shop US", "start_date": "2026-03-01", "end_date": "2026-03-02", **query}
+        return ask(client, PATH, **sent)
 
 
 def _rows(served: Served, **query: str) -> list[dict[str, Any]]:
-    answer = _get(served, **query)
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
-    return rows
+    return list(body_of(_get(served, **query))["data"])
 
 
 def _pick(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:

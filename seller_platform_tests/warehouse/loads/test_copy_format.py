@@ -8,13 +8,13 @@ from decimal import Decimal
 
 import pytest
 from psycopg import Cursor, sql
-from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import ContractViolationError
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, Row, RowDigest, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.support.served import count_rows, execute, stored
 from seller_platform_tests.support.stored_rows import store_slice
 
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
@@ -177,20 +177,16 @@ def test_rows_hashed_by_a_former_version_stay_where_they_are(database: Database)
     rows = [_order(number, f"name {number % 40}\t") for number in range(100)] + [_order(7, "twice")] * 2
     first = _load(database, rows, {3: '{"a": 1}'})
     hashes = "SELECT array_agg(row_hash ORDER BY platform_order_id, product_name) FROM seller.orders"
-    with database.begin() as connection:
-        expected = connection.execute(text(hashes)).scalar_one()
-        connection.execute(text("UPDATE seller.orders SET row_hash = md5(row_hash::text)::uuid"))
-        connection.execute(text("UPDATE platform.loads SET digest = decode('00', 'hex')"))
+    expected = stored(database, hashes)
+    execute(database, "UPDATE seller.orders SET row_hash = md5(row_hash::text)::uuid")
+    execute(database, "UPDATE platform.loads SET digest = decode('00', 'hex')")
 
     again = _load(database, rows, {3: '{"a": 1}'})
     third = _load(database, rows, {3: '{"a": 1}'})
 
-    with database.begin() as connection:
-        kept = connection.execute(text("SELECT DISTINCT load_id FROM seller.orders")).scalars().all()
-        former = connection.execute(text("SELECT count(*) FROM history.orders")).scalar_one()
-        stored = connection.execute(text(hashes)).scalar_one()
-    assert (kept, former) == ([first.id], 0)
-    assert stored == expected
+    assert stored(database, "SELECT DISTINCT load_id FROM seller.orders") == [(first.id,)]
+    assert count_rows(database, "history.orders") == 0
+    assert stored(database, hashes) == expected
     assert (again.changed, again.digest, again.restatement) == (False, first.digest, {})
     assert not third.changed
 

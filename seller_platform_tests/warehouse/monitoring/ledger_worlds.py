@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
+from seller_platform_tests.support.served import execute
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 _EUROPE = ("Europe/Berlin", "Europe/London", "Europe/Istanbul", "Europe/Helsinki")
@@ -88,11 +89,10 @@ def store(database: Database, sellers: Sequence[Seller]) -> None:
         ],
     )
     for account, seller in owners:
-        with database.begin() as connection:
-            rows = copy_rows(driver_of(connection), TRANSACTIONS, _rows(account, seller), account=account)
-        store_receipt(database, TRANSACTIONS, account, seller.month, rows=rows)
-    with database.begin() as connection:
-        connection.exec_driver_sql("ANALYZE seller.transactions, platform.loads")
+        rows = list(_rows(account, seller))
+        add_rows(database, TRANSACTIONS, rows, account=account)
+        store_receipt(database, TRANSACTIONS, account, seller.month, rows=len(rows))
+    execute(database, "ANALYZE seller.transactions, platform.loads")
 
 
 def _ledger(rng: random.Random, month: Window, orders: int, spelling: str) -> Iterator[Entry]:

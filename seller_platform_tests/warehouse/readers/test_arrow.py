@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import pandas as pd
-import psycopg
 import pyarrow as pa
 import pytest
 
@@ -18,7 +17,7 @@ from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batc
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows, store_slice
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts, store_slice
 
 BERLIN, ADELAIDE = "at-1", "au-2"
 ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))
@@ -37,10 +36,7 @@ def _accounts(database: Database) -> None:
 
 
 def _insert(database: Database, dataset: Dataset, rows: list[Row], account: str = BERLIN) -> None:
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        copy_rows(driver, dataset, rows, account=account, tags=("platform",) * len(dataset.tags))
+    add_rows(database, dataset, rows, account=account, tags=("platform",))
     mark_loaded(database, dataset, account, *{Window.day(date.fromisoformat(str(row[-1]))) for row in rows})
 
 

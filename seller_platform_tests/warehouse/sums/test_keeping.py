@@ -1,6 +1,5 @@
 """Tests that loads keep sums without waiting for one another."""
 
-from collections.abc import Sequence
 from datetime import date
 
 import pytest
@@ -9,6 +8,7 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.sums.keeping import keep_sums
+from seller_platform_tests.support.served import count_rows, stored
 from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
@@ -19,11 +19,7 @@ def _sale(day: date, sku: str = "A", amount: str = "2.50") -> Row:
     return (day, sku, "Name", "ASIN", 1, amount, "0", "0", "0", day)
 
 
-def _marks(database: Database) -> Sequence[tuple[int, str]]:
-    """Return the loads whose months are not summed."""
-    with database.begin() as connection:
-        marks = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads ORDER BY 1")
-        return [(load, months) for load, months in marks]
+_NOT_SUMMED = "SELECT load_id, months::text FROM service.unsummed_loads ORDER BY 1"
 
 
 @pytest.mark.parametrize(("dataset", "window"), [(DAILY, FEBRUARY), (LEDGER, MARCH)])
@@ -37,7 +33,7 @@ def test_loads_of_neighbouring_slices_wait_for_no_lock(database: Database, datas
         second.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
         keep_sums(second, dataset, "us-1", window, load_id=0)
 
-    assert _marks(database) == []
+    assert stored(database, _NOT_SUMMED) == []
 
 
 def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> None:
@@ -46,21 +42,16 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
         with database.begin() as loading:
             keep_sums(loading, DAILY, "us-1", Window(FEBRUARY.start, MARCH.end), load_id=2)
 
-    with database.begin() as connection:
-        stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
-    assert _marks(database) == [(1, "[2026-03-01,2026-04-01)"), (2, "[2026-02-01,2026-04-01)")]
-    assert stored == 0
+    assert stored(database, _NOT_SUMMED) == [(1, "[2026-03-01,2026-04-01)"), (2, "[2026-02-01,2026-04-01)")]
+    assert count_rows(database, "service.product_days") == 0
 
 
 def test_a_load_that_changes_few_products_sums_these_again(database: Database) -> None:
     for amount in ("2.50", "9.25"):
         store_slice(database, DAILY, MARCH, [_sale(MARCH.start, "A", amount), _sale(MARCH.start, "B", "1.00")])
 
-    with database.begin() as connection:
-        sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
-        rows = sums.tuples().all()
-        current = connection.exec_driver_sql("SELECT account, dataset FROM service.summaries").tuples().all()
-        counts = connection.exec_driver_sql("SELECT part, is_merged, rows FROM service.daily_counts").tuples().all()
-    assert sorted(counts, key=str) == [("platform", False, 2), (None, True, 2)]
-    assert current == [("us-1", DAILY.name)]
-    assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
+    counts = stored(database, "SELECT part, is_merged, rows FROM service.daily_counts ORDER BY is_merged")
+    sums = stored(database, "SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
+    assert counts == [("platform", False, 2), (None, True, 2)]
+    assert stored(database, "SELECT account, dataset FROM service.summaries") == [("us-1", DAILY.name)]
+    assert sums == [("A", "9.25", 1), ("B", "1.00", 1)]
