@@ -38,17 +38,17 @@ _LOADS = "warehouse/loads"
 
 TESTS_OF: Mapping[str, Sequence[str]] = {
     "warehouse.loads.slices": (
-        *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds", "null_keys")),
+        *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
         "ingest/loads/test_known_pages.py",
         "ingest/loads/test_zone_changes.py",
         "warehouse/sums",
         "warehouse/monitoring/test_slice_states.py",
     ),
     "warehouse.loads.difference": tuple(
-        f"{_LOADS}/test_{name}.py" for name in ("difference", "slices", "history", "copy_format", "null_keys")
+        f"{_LOADS}/test_{name}.py" for name in ("difference", "slices", "history", "copy_format")
     ),
     "warehouse.loads.holds": tuple(f"{_LOADS}/test_{name}.py" for name in ("hold_rules", "holds")),
-    "warehouse.loads.day_changes": (f"{_LOADS}/test_day_changes.py", f"{_LOADS}/test_holds.py"),
+    "warehouse.loads.day_changes": (f"{_LOADS}/test_hold_rules.py", f"{_LOADS}/test_holds.py"),
     "warehouse.loads.receipts": (
         *(f"{_LOADS}/test_{name}.py" for name in ("receipts", "days_due", "holds")),
         "ingest/loads/test_planner.py",

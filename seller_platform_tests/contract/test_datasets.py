@@ -1,10 +1,11 @@
-"""Tests the rules for every declared dataset."""
+"""Tests the rules for every declared dataset, and how large the pages of its list are."""
 
 import re
 
 import pytest
 
-from seller_platform.contract import DATASETS, LISTS, Dataset, Kind, dataset_named
+from seller_platform.contract import DATASETS, LISTS, Account, Dataset, Kind, dataset_named
+from seller_platform.contract.list_query import ListQuery
 
 _EVERY = pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
 
@@ -47,3 +48,11 @@ def test_a_list_has_page_sizes_or_a_fixed_one(dataset: Dataset) -> None:
 def test_an_unknown_dataset_is_named_with_those_there_are() -> None:
     with pytest.raises(KeyError, match="no dataset 'order'; the datasets are accounts, orders"):
         dataset_named("order")
+
+
+ACCOUNT = Account(7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1")
+
+
+@pytest.mark.parametrize(("name", "size"), [("orders", 2000), ("notifications", 100), ("accounts", None)])
+def test_a_page_is_as_large_as_the_list_allows(name: str, size: int | None) -> None:
+    assert ListQuery(dataset_named(name), ACCOUNT).page_size == size

@@ -1,11 +1,17 @@
-"""Tests of `sandbox live`: a line for each day, and options that cannot be met."""
+"""Tests of `sandbox live`: a line for each day, options that cannot be met, and databases that are not filled."""
 
 from datetime import date
 
+import pytest
+
 from seller_platform.cli.sandbox.command import sandbox
 from seller_platform.cli.sandbox.dev import live_command
+from seller_platform.errors import RequestError
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import invoke
+from seller_platform_tests.support.postgres import drop_database
 
 SMALL = ("--accounts", "1", "--months", "1", "--orders-per-month", "100")
 
@@ -39,3 +45,19 @@ def test_dev_lets_days_go_by(database: Database) -> None:
     (line,) = run(database, *command[command.index("live") + 1 :], "--until", "2026-03-11", "--days-per-second", "1000")
 
     assert line.startswith("2026-03-11  orders +")
+
+
+def test_a_warehouse_with_connections_is_not_filled(database: Database) -> None:
+    save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
+
+    with pytest.raises(RequestError, match="is a warehouse with the connections ana; generated rows would"):
+        invoke(sandbox, ["load", "--database-url", database.url], catch_exceptions=False)
+
+    with database.begin() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM seller.orders").scalar_one() == 0
+
+
+def test_an_empty_database_has_no_version(postgres: EmbeddedServer) -> None:
+    with Database(postgres.database("nothing_yet")) as empty:
+        assert empty.version() is None
+    drop_database(postgres, "nothing_yet")

@@ -1,4 +1,4 @@
-"""Tests every list: pages, order, selection, dates, filters and exact values."""
+"""Tests every list: pages, order, selection, dates, filters, and exact values, which another installation reads too."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,8 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.contract import Dataset, Kind, Window, dataset_named
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import TokenAuth
+from seller_platform.contract import LISTS, Dataset, Kind, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.ingest.loads.slices import read_slice
+from seller_platform.sandbox import load_sandbox
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
+from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform_tests.support.served import (
     ANN,
     FIRST_DAY,
@@ -19,6 +27,7 @@ from seller_platform_tests.support.served import (
     body_of,
     execute,
     insert_rows,
+    issue_token,
     rows_of,
     submit,
 )
@@ -356,3 +365,24 @@ def test_the_zone_of_one_users_list_changes_no_date_on_another_users_page(servic
         page = browser.get("/admin/developers")
 
     assert "2026-01-02" in page.text
+
+
+def test_what_is_served_is_what_is_stored(service: Served) -> None:
+    (shop,) = load_sandbox(service.database, accounts=1, months=2, today=LAST_DAY).accounts
+    grant_accounts(service.database, ANN, [shop.key])
+    account, month, today = (KnownAccount(shop.key, "default", shop), Window.month_of(LAST_DAY), Window.day(LAST_DAY))
+    compared = {}
+
+    with SellerApi(service.base_url, auth=TokenAuth(issue_token(service.database, ANN))) as api:
+        for dataset in (*LISTS, COST_PERIODS):
+            if dataset.is_computed:
+                continue
+            slice_ = Slice.of(account, dataset, month.until(today.end) if dataset.is_dated else today)
+            with open_load(service.database, slice_, by_value="a test") as load:
+                read_slice(api, service.database, account, load)
+                equal = load.compare()
+                of_slice = f"FROM seller.{dataset.name} WHERE local_day >= '{slice_.window.start}'"
+                execute(service.database, f"DELETE {of_slice} AND ctid = (SELECT min(ctid) {of_slice})")
+                compared[dataset.name] = (bool(load.spool.count), equal.listed, equal.stored, load.compare().listed)
+
+    assert set(compared.values()) == {(True, 0, 0, 1)}, compared

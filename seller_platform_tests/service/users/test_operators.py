@@ -1,11 +1,13 @@
-"""Tests the operator's work: users, grants, groups and applications."""
+"""Tests the operator's work: users, grants, groups and applications; and the table of security events."""
 
 from functools import partial
 
+import psycopg
 import pytest
 
 from seller_platform.contract import Account
 from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
+from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.service.users.store import (
@@ -160,3 +162,24 @@ def test_an_invalid_group_is_refused_with_the_valid_accounts(service: Served) ->
 
     assert groups_of(service.database, ANN)["World"] == ("de-2", "us-1")
     assert groups_of(service.database, BOB) == {"Secret": ("gb-5",)}
+
+
+def test_events_are_never_changed_and_deleted_only_after_their_retention(database: Database, database_url: str) -> None:
+    with database.begin() as connection:
+        record_operator_event(connection, EventKind.USER_CLOSED, user_id=7, details={"email": "ann@example.com"})
+
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO service.security_events (at, kind) VALUES (now() - interval '401 days', 'logged_out')"
+        )
+        for statement in (
+            "UPDATE service.security_events SET user_id = 8",
+            "DELETE FROM service.security_events",
+            "TRUNCATE service.security_events",
+        ):
+            with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+                connection.execute(statement)
+        connection.execute("DELETE FROM service.security_events WHERE at < now() - interval '400 days'")
+        stored = connection.execute("SELECT kind, user_id, details FROM service.security_events").fetchall()
+
+    assert stored == [("user_closed", 7, {"email": "ann@example.com"})]

@@ -1,11 +1,11 @@
-"""Tests how people name accounts: by key or by title."""
+"""Tests how people name accounts, by key or by title, and which accounts can be read."""
 
 import pytest
 
 from seller_platform.contract import Account
-from seller_platform.errors import RequestError, UnknownAccountError
+from seller_platform.errors import RequestError, UnknownAccountError, UnusableAccountError
 from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.connections.accounts import account_named, accounts_named, save_accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts_named, save_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -82,3 +82,21 @@ def test_a_listed_account_comes_before_a_retired_one(database: Database) -> None
     assert [each.key for each in accounts_named(database, ["Shop"])] == ["us-3"]
     with pytest.raises(UnknownAccountError, match=r"there is no account 'gone'; the accounts are: us-3"):
         accounts_named(database, ["gone"])
+
+
+@pytest.mark.parametrize(
+    ("title", "zone", "problem"),
+    [
+        ("Shop", "Sea/Atlantis", "account de-2: time zone 'Sea/Atlantis' is not known"),
+        ("Shop", "", "account de-2: it has no time zone"),
+        ("", "Europe/Berlin", "account de-2: it has neither a title nor a seller"),
+    ],
+)
+def test_an_account_that_cannot_be_read_has_no_zone_of_its_own(title: str, zone: str, problem: str) -> None:
+    account = KnownAccount("de-2", "default", Account(1, title, "DE", "EUR", zone, "DE", None))
+
+    with pytest.raises(UnusableAccountError, match=problem) as caught:
+        _ = account.zone
+
+    assert caught.value.exit_code == 4
+    assert account.zone_or_utc.key == (zone if "/Berlin" in zone else "UTC")

@@ -11,12 +11,13 @@ import pytest
 import time_machine
 from sqlalchemy import event, text
 
-from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract import DATASETS, Account, Dataset, Kind, Slicing, Source, Window, dataset_named
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import count_rows
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 TRANSACTIONS = dataset_named("transactions")
@@ -83,11 +84,8 @@ def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database)
 def test_past_moments_of_a_month_are_read_through_the_index(database: Database, function: str) -> None:
     with database.begin() as connection:
         connection.execute(text("SET LOCAL enable_seqscan = off"))
-        plan = "\n".join(
-            connection.execute(
-                text(f"EXPLAIN SELECT * FROM history.{function} WHERE account = 'A' AND local_day = '2026-03-01'")
-            ).scalars()
-        )
+        query = f"SELECT * FROM history.{function} WHERE account = 'A' AND local_day = '2026-03-01'"
+        plan = "\n".join(connection.execute(text(f"EXPLAIN {query}")).scalars())
 
     assert re.findall(r"(\w+)_\d_account_local_day_idx", plan) == ["seller_transactions", "history_transactions"]
 
@@ -124,3 +122,22 @@ def test_changes_are_of_one_moment_while_another_load_is_published(orders: Datab
     assert [row["platform_order_id"] for row in changes.came] == ["4"]
     assert [row["platform_order_id"] for row in changes.went] == ["3"]
     assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
+
+
+DAY = date(2026, 3, 1)
+# The keys of reports are numbers of our own, and accounts without a number are refused.
+KEYED = [
+    each
+    for each in DATASETS
+    if each.key and each.source is not Source.REPORT and each.slicing is not Slicing.CONNECTION
+]
+
+
+@pytest.mark.parametrize("dataset", KEYED, ids=lambda dataset: dataset.name)
+def test_rows_without_their_key_are_stored_and_become_former_rows(database: Database, dataset: Dataset) -> None:
+    day_of = {Kind.TIMESTAMP: f"{DAY}T12:00:00+01:00", Kind.DATE: str(DAY)}
+    row = [day_of[column.kind] if column.name == dataset.day else None for column in dataset.columns]
+    for rows in (2, 1):
+        store_slice(database, dataset, Window.day(DAY), [(*row, str(DAY))] * rows)
+
+    assert [count_rows(database, f"{schema}.{dataset.name}") for schema in ("seller", "history")] == [1, 1]

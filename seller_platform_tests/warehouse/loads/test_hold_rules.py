@@ -1,14 +1,14 @@
-"""Tests of the rules of holds by themselves, at their limits."""
+"""Tests of the rules of holds by themselves, at their limits, and of which days columns are compared."""
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.warehouse.loads.day_changes import ROWS, WHOLE_LIST, DayChange, Figures
+from seller_platform.warehouse.loads.day_changes import ROWS, WHOLE_LIST, DayChange, Figures, _dear_days
 from seller_platform.warehouse.loads.holds import RULES, Claim, Contradiction, Judge
 
 NAMES = ("transactions", "sales_by_date", "warehouse_stock", "accounts")
@@ -17,8 +17,8 @@ FIRST, SECOND, THIRD = "2026-03-01", "2026-03-02", "2026-03-03"
 SETTLED = Judge(frozenset({date(2026, 3, 1)}))
 
 
-def _day(rows: int, *, net: str = "100", amounts: int = 10, notes: int = 0, gross: int = 100) -> Figures:
-    filled = {("filled", "amount"): amounts, ("filled", "description"): notes}
+def _day(rows: int, *, net: str = "100", notes: int = 0, gross: int = 100) -> Figures:
+    filled = {("filled", "amount"): 10, ("filled", "description"): notes}
     sums = {("gross", "amount"): Decimal(gross), ("net", "amount"): Decimal(net)}
     return Counter({ROWS: rows, **filled, **sums})
 
@@ -177,3 +177,39 @@ def test_a_doubt_says_how_many_rows_of_its_days_lost_the_column() -> None:
     assert (
         Judge().doubt_about(findings, changes).reason == "description is empty in 24 of 24 rows that had it, on 2 days"
     )
+
+
+_ROWS_OF_DAYS = {"1st": 10, "2nd": 100}
+
+
+def _of(rows: int, amount: int | None = None) -> Figures:
+    return Counter({ROWS: rows} if amount is None else {ROWS: rows, ("gross", "amount"): amount})
+
+
+@pytest.mark.parametrize(
+    ("went", "came", "compared"),
+    [
+        pytest.param({"2nd": _of(28)}, {}, {"1st", "2nd"}, id="all, if more than a quarter of the rows go"),
+        pytest.param({}, {"2nd": _of(28)}, {"1st", "2nd"}, id="all, if more than a quarter of the rows come"),
+        pytest.param({"1st": _of(3)}, {"1st": _of(3)}, {"1st"}, id="one of which more than a quarter differs"),
+        pytest.param({"1st": _of(1, 10)}, {"1st": _of(1, 10)}, set(), id="none, if little differs"),
+        pytest.param({"1st": _of(1, 10)}, {"1st": _of(1, 0)}, {"1st", "2nd"}, id="all, if amounts only go"),
+        pytest.param(
+            {"1st": _of(1, 100)},
+            {"1st": _of(1, 175)},
+            set(),
+            id="none, if an amount is less than twice as large",
+        ),
+        pytest.param({"1st": _of(1, 100)}, {"1st": _of(1, 176)}, {"1st"}, id="one whose amount is larger still"),
+        pytest.param({"1st": _of(1, 176)}, {"1st": _of(1, 100)}, {"1st"}, id="one whose amount is smaller"),
+        pytest.param({}, {"1st": _of(1, 3)}, {"1st"}, id="one whose amounts only come"),
+    ],
+)
+def test_days_are_compared_whose_rows_differ_much(
+    went: Mapping[str, Figures], came: Mapping[str, Figures], compared: Collection[str]
+) -> None:
+    assert _dear_days(_ROWS_OF_DAYS, defaultdict(Counter, went), defaultdict(Counter, came)) == compared
+
+
+def test_a_day_without_stored_rows_has_nothing_to_compare() -> None:
+    assert _dear_days({"1st": 0, "2nd": 4}, defaultdict(Counter), {"1st": _of(3), "2nd": _of(1)}) == {"2nd"}
