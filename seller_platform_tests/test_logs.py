@@ -18,13 +18,12 @@ from seller_platform.logs import JsonLines, facts, log_context
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import (
-    COMMAND,
-    announced_address,
     connect,
     environment,
     foreign_environment,
     free_port,
     run,
+    running_service,
 )
 from seller_platform_tests.support.raw_server import status
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
@@ -157,17 +156,8 @@ def test_the_service_writes_a_line_for_each_request(database: Database, database
             tmp_path, SELLER_PLATFORM_LOG_FORMAT="json", SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url
         )
         log = tmp_path / "log"
-        with (
-            log.open("w") as file,
-            subprocess.Popen(
-                [*COMMAND, "service", "run", "--port", "0", "--workers", "2"], env=variables, stderr=file
-            ) as process,
-        ):
-            try:
-                base_url = announced_address(process, log)
-                _ask(running, base_url, token)
-            finally:
-                process.terminate()
+        with running_service(variables, log, "--workers", "2") as (process, base_url):
+            _ask(running, base_url, token)
     lines = _objects(log.read_text())
     (first, *_) = (line for line in lines if line.get("request_id") == "an-id-of-mine")
     assert (first["method"], first["endpoint"], first["status"]) == ("GET", "/inventory/list", 200)

@@ -1,6 +1,5 @@
 """`seller-platform export`: what is written, what is not, and why."""
 
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import document, environment
+from seller_platform_tests.support.processes import completed, document, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -51,8 +50,7 @@ def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
-    partitions: list[dict[str, Any]] = document(run_here(["export", *words, "--json"], variables))["partitions"]
-    return partitions
+    return list(document(run_here(["export", *words, "--json"], variables))["partitions"])
 
 
 def test_the_tables_have_what_is_stored_and_the_rest_has_a_reason(
@@ -113,14 +111,7 @@ def test_what_is_not_stored_or_no_month_is_refused_with_the_next_step(
 def test_without_the_extra_its_installation_is_named(variables: dict[str, str]) -> None:
     program = "import sys; sys.modules['deltalake'] = None; from seller_platform.cli import main; sys.exit(main())"
 
-    result = subprocess.run(
-        [sys.executable, "-c", program, "export", DAILY.name],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-    )
+    result = completed([sys.executable, "-c", program, "export", DAILY.name], env=variables, timeout=PATIENCE_SECONDS)
 
     assert result.returncode == 2, result.stderr
     assert "pip install 'seller-platform[lake]'" in " ".join(result.stderr.split())

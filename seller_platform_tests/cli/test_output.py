@@ -1,7 +1,6 @@
 """Tests the output of commands and their exit codes."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seller_platform_tests.support.command_line import run_here
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import completed, environment
 
 _LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn")
 _READING = (
@@ -43,9 +42,7 @@ def test_the_end_of_a_command_searches_no_objects_for_cycles(tmp_path: Path) -> 
     look = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 10_000))"
 
     code = f"{look}; from seller_platform.cli import main; main()"
-    shown = subprocess.run(
-        [sys.executable, "-c", code, "--version"], env=environment(tmp_path), capture_output=True, text=True, check=True
-    )
+    shown = completed([sys.executable, "-c", code, "--version"], check=True, env=environment(tmp_path))
 
     assert shown.stdout.splitlines()[1:] == ["True"]
 
@@ -64,7 +61,7 @@ for words in {list(commands)!r}:
     imported[" ".join(words)] = list(sys.modules)
 print("", json.dumps(imported), sep="\\n")
 """
-    result = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    result = completed([sys.executable, "-c", code], env=variables)
     assert "Traceback" not in result.stderr, result.stderr
     return {command: set(modules) for command, modules in json.loads(result.stdout.splitlines()[-1]).items()}
 

@@ -20,8 +20,7 @@ ANN, BOB = "ann@shop.example", "bob@shop.example"
 def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
     result = invoke(service, [*words, "--database-url", url, "--json"], input=typed, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+    return dict(json.loads(result.stdout))
 
 
 @pytest.fixture

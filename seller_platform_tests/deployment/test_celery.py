@@ -1,6 +1,5 @@
 """Tests runs on several Celery workers: a backfill goes on after one is killed."""
 
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -21,7 +20,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.brokers import redis, require_redis
 from seller_platform_tests.support.deployment import Deployment
 from seller_platform_tests.support.independent_upstream import IndependentUpstream, open_independent_upstream
-from seller_platform_tests.support.processes import connect, environment, foreign_environment, free_port, run
+from seller_platform_tests.support.processes import completed, connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.journey
@@ -176,12 +175,6 @@ def test_a_run_is_left_alone_while_another_worker_executes_it(
     """
     with database.connect() as connection, releasing(connection), redis(tmp_path) as url:
         assert hold_within(connection, "run|1", 0)
-        ended = subprocess.run(
-            [sys.executable, "-c", program],
-            check=False,
-            env={**variables, "SELLER_PLATFORM_CELERY_BROKER_URL": url},
-            capture_output=True,
-            text=True,
-        )
+        ended = completed([sys.executable, "-c", program], env={**variables, "SELLER_PLATFORM_CELERY_BROKER_URL": url})
 
     assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 300} None\n"), ended.stderr

@@ -18,6 +18,7 @@ from seller_platform_tests.deployment.compose_machine import (
     open_machine,
     services_with_celery,
 )
+from seller_platform_tests.support.processes import completed
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
@@ -36,7 +37,7 @@ def test_the_compose_files_are_valid() -> None:
 
 def test_the_dockerfile_passes_its_linter() -> None:
     command = [_tool("hadolint"), str(TOP / "docker" / "Dockerfile")]
-    linted = subprocess.run(command, capture_output=True, text=True, check=False)
+    linted = completed(command)
 
     assert (linted.returncode, linted.stdout) == (0, "")
 
@@ -68,9 +69,7 @@ def test_every_program_gets_the_budget_and_the_history_of_the_shell() -> None:
 def test_git_ignores_the_secrets_and_the_page_keeps_others_from_them() -> None:
     secrets = [f"docker/{secret['file'].removeprefix('./')}" for secret in COMPOSE["secrets"].values()]
 
-    ignored = subprocess.run(
-        ["git", "check-ignore", "--no-index", *secrets], cwd=TOP, capture_output=True, text=True, check=False
-    )
+    ignored = completed(["git", "check-ignore", "--no-index", *secrets], cwd=TOP)
 
     assert ignored.stdout.split() == secrets
     assert "umask 077; mkdir docker/secrets" in (TOP / "seller_platform/docs/deploy.md").read_text()

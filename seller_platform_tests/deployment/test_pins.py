@@ -1,7 +1,6 @@
 """Tests that CI and the image use pinned images, actions and packages, and that their files are valid."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 
 from seller_platform_tests.deployment.compose_machine import services_with_celery
 from seller_platform_tests.lock import PYTHONS, TOP
+from seller_platform_tests.support.processes import completed
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
 WORKFLOWS: dict[str, dict[str, Any]] = {
@@ -75,7 +75,7 @@ def test_every_night_the_release_is_installed_with_each_python() -> None:
 
 
 def test_ci_refuses_an_option_that_it_does_not_have() -> None:
-    ended = subprocess.run([TOP / ".ci" / "run", "--latest"], capture_output=True, text=True, check=False)
+    ended = completed([TOP / ".ci" / "run", "--latest"])
 
     assert ended.returncode == 2
     assert ended.stderr == "usage: .ci/run [--locked | --newest] [COMMAND...]; '--latest' is neither\n"
@@ -92,9 +92,7 @@ def test_ci_refuses_an_option_that_it_does_not_have() -> None:
 def test_the_files_of_github_are_valid(schema: str, path: str) -> None:
     tool = Path(sys.executable).parent / "check-jsonschema"
 
-    checked = subprocess.run(
-        [tool, "--builtin-schema", f"vendor.{schema}", TOP / path], capture_output=True, text=True, check=False
-    )
+    checked = completed([tool, "--builtin-schema", f"vendor.{schema}", TOP / path])
 
     assert checked.returncode == 0, checked.stdout
 

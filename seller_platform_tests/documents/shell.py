@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seller_platform_tests.support.processes import COMMAND, run, started
+from seller_platform_tests.support.processes import COMMAND, completed, run, started
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 PASSWORD = "seven quiet lanterns drift north"
@@ -124,15 +124,8 @@ class Shell:
         """Run a line in bash, and keep its working directory for the next one."""
         kept = self.programs / "folder"
         script = f"{line}\ncode=$?; pwd >{shlex.quote(str(kept))}; exit $code"
-        ended = subprocess.run(
-            ["bash", "-c", script],
-            env=self.variables,
-            cwd=self.folder,
-            input=f"{PASSWORD}\n",
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
+        ended = completed(
+            ["bash", "-c", script], env=self.variables, cwd=self.folder, input=f"{PASSWORD}\n", timeout=PATIENCE_SECONDS
         )
         self.folder = Path(kept.read_text().strip())
         return ended

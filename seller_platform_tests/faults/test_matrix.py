@@ -5,7 +5,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.client.http.api import SILENCE_SECONDS
 from seller_platform.contract import dataset_named
@@ -13,7 +12,6 @@ from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavail
 from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.broken_connection import FEBRUARY, Broken
 from seller_platform_tests.support.raw_server import Fault, Plan
-from seller_platform_tests.support.receipts import latest_receipts
 
 pytestmark = pytest.mark.slow
 
@@ -82,27 +80,6 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken,
 
     assert receipt.verdict == "match"
     assert broken.upstream.replayed == 0
-
-
-@pytest.mark.parametrize(
-    ("fault", "silence_seconds"),
-    [(raw_server.status(503), 1), (raw_server.reset_at_once(), 1), (raw_server.stall(), 0.3)],
-    ids=["503", "resets", "silence"],
-)
-def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(
-    broken: Broken, fault: Fault, silence_seconds: float
-) -> None:
-    before = broken.load(TRANSACTIONS)
-    broken.silence_seconds = silence_seconds
-    broken.server.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
-    broken.server.seen.clear()
-
-    with pytest.raises(UpstreamUnavailableError, match="6 attempts"):
-        broken.load(TRANSACTIONS)
-
-    stored = broken.database.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
-    assert (*stored, latest_receipts(broken.database)) == (before.rows, before.id, (before,))
-    assert broken.server.seen["GET", "/api/sales/transactions"] == 6
 
 
 LOST_REFRESH = {

@@ -1,6 +1,5 @@
 """Canary secrets: none of them is in a dump of the database, a file, a log, an event, or the list of processes."""
 
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from cryptography.fernet import Fernet
 
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.processes import connect, foreign_environment, free_port, run
+from seller_platform_tests.support.processes import completed, connect, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
@@ -99,7 +98,7 @@ def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: P
     assert library is not None
     assert library.origin is not None
     program = max(Path(library.origin).parent.glob("pginstall*/bin/pg_restore"))
-    plain = subprocess.run([program, "--file=-", str(dump)], capture_output=True, text=True, check=True).stdout
+    plain = completed([program, "--file=-", str(dump)], check=True).stdout
 
     assert (synced.returncode, failed.returncode, revoked.returncode) == (0, 4, 3), outputs
     assert len(issued) > 4

@@ -9,6 +9,7 @@ made equal at random: new ones and old ones, with many months and few, in which 
 import random
 from bisect import bisect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate, count, cycle
@@ -172,6 +173,18 @@ def _day_of(row: dict[str, Any]) -> str:
     return str(row["posted_date"])[:10]
 
 
+@contextmanager
+def installed(database: Database, **options: Any) -> Iterator[Installation]:
+    """Yield an installation whose clock is that of the process until the block ends, and load everything."""
+    installation = Installation(database, **options)
+    use_clock(lambda: installation.now)
+    try:
+        installation.load()
+        yield installation
+    finally:
+        use_clock(lambda: datetime.now(UTC))
+
+
 def _bound_holds(rng: random.Random) -> bool:
     """Return whether the bound holds in an installation after days or months of random differences."""
     slices, an_hour, hours = rng.choice([40, 200, 1000, 5000]), rng.choice([1, 2, 4]), 24 * rng.choice([5, 20, 60])
@@ -216,15 +229,10 @@ def simulate(
 ) -> Promises:
     """Run both simulations and return their figures."""
     began = _START + (_HOURS_OF_TICK - 1) * _HOUR
-    installation = Installation(database, accounts, now=began, rng=random.Random(seed))
-    use_clock(lambda: installation.now)
-    try:
-        installation.load()
+    with installed(database, accounts=accounts, now=began, rng=random.Random(seed)) as installation:
         installation.pass_days(clean_days)
         clean, false_alarms = installation.comparisons, installation.alarms
         installation.pass_days(0, plants=planted)
-    finally:
-        use_clock(lambda: datetime.now(UTC))
     found = installation.found_days
     ratio = mean(days for days, _ in found) / mean(expected for _, expected in found) if found else 0.0
     rng = random.Random(seed)

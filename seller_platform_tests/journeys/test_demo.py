@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from seller_platform.warehouse.postgres.location import data_elsewhere
 from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.documentation import README
 from seller_platform_tests.documents.markdown import Document
-from seller_platform_tests.support.processes import environment, left_behind, run
+from seller_platform_tests.support.processes import completed, environment, left_behind, run
 
 pytestmark = pytest.mark.journey
 
@@ -75,14 +74,11 @@ def test_the_demo_lands_everything_and_its_commands_show_it(
     notebook = json.loads((folder / "look.ipynb").read_text("utf-8"))
     (example,) = Document(README).blocks("python")[:1]
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    looked = subprocess.run(
+    looked = completed(
         [sys.executable, "-c", LOOK],
         env=variables | {"MPLBACKEND": "agg"},
         cwd=folder,
         input=json.dumps([example, *cells]),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     stored = json.loads(run(["query", "--demo", "--json", SALES], variables, folder=folder).stdout)
     loads = json.loads(run(["query", "--demo", "--json", LOADS], variables, folder=folder).stdout)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, open_platform
-from seller_platform_tests.support.processes import foreign_environment
+from seller_platform_tests.support.processes import completed, foreign_environment
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
@@ -82,15 +81,7 @@ def test_a_foreign_project_mounts_our_assets_and_builds_on_them(
 
         def run(*arguments: str) -> str:
             command = [str(Path(sys.executable).with_name("dg")), *arguments]
-            ended = subprocess.run(
-                command,
-                check=False,
-                cwd=project,
-                env=variables,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_SECONDS,
-            )
+            ended = completed(command, cwd=project, env=variables, timeout=PATIENCE_SECONDS)
             assert ended.returncode == 0, ended.stdout + ended.stderr
             return ended.stdout
 

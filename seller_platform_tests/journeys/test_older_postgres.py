@@ -4,43 +4,29 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from seller_platform.contract import LISTS
-from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import count_transactions
 from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run
-from seller_platform_tests.support.skipping import skip_except_in_ci
-from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
-from seller_platform_tests.support.watchdog import folder_of_the_run
+from seller_platform_tests.support.system_postgres import oldest_server
 
 pytestmark = [pytest.mark.journey, pytest.mark.dagster_tables]
 
 MONTHS = ["--from", "2026-01", "--to", "2026-03"]
 # A new server counts transactions anew, so that `restore` changes these.
-OF_SERVER = {
-    ("platform", "loads"): "transaction_id",
-    ("platform", "slices"): "transaction_id",
-}
+OF_SERVER = {("platform", name): "transaction_id" for name in ("loads", "slices")}
 
 
 @pytest.fixture
 def older() -> Iterator[str]:
     """The URL of an empty database, whose owner may create roles and is no superuser."""
-    server = next((each for each in SYSTEM_SERVERS if each.parts[-3] == str(OLDEST_VERSION)), None)
-    if server is None:
-        skip_except_in_ci(f"PostgreSQL {OLDEST_VERSION} is not installed; install postgresql-{OLDEST_VERSION}")
-    with temporary_folder(folder_of_the_run()) as folder, system_server(server, folder) as sockets:
-        with psycopg.connect(f"host={sockets} user=postgres", autocommit=True) as connection:
-            connection.execute("CREATE ROLE seller LOGIN CREATEROLE")
-            connection.execute("CREATE DATABASE shop OWNER seller")
-        yield f"postgresql://seller@/shop?host={quote(str(sockets), safe='')}"
+    with oldest_server() as url:
+        yield url
 
 
 def _content(url: str) -> dict[object, object]:
@@ -54,12 +40,9 @@ def _content(url: str) -> dict[object, object]:
         )
         for schema, table in tables:
             row = sql.SQL("(to_jsonb(stored) - {})::text").format(OF_SERVER.get((schema, table), ""))
-            statement = sql.SQL(
-                "SELECT count(*), md5(string_agg({row}, '' ORDER BY {row} COLLATE \"C\")) FROM {} AS stored"
-            )
-            content[schema, table] = connection.execute(
-                statement.format(sql.Identifier(schema, table), row=row)
-            ).fetchone()
+            digest = "SELECT count(*), md5(string_agg({row}, '' ORDER BY {row} COLLATE \"C\")) FROM {} AS stored"
+            statement = sql.SQL(digest).format(sql.Identifier(schema, table), row=row)
+            content[schema, table] = connection.execute(statement).fetchone()
     return content
 
 

@@ -19,8 +19,15 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.collector import Collected, Collector, collector
-from seller_platform_tests.support.processes import COMMAND, announced_address, document, environment, free_port, run
-from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
+from seller_platform_tests.support.processes import (
+    document,
+    environment,
+    free_port,
+    run,
+    running_service,
+    try_to_connect,
+)
+from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, approve_at, insert_rows, issue_token, rows_of
 from seller_platform_tests.support.served import served as populated
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -34,36 +41,23 @@ CANARIES = ("title-canary", "code-canary", "path-canary", "state-canary", "agent
 @contextmanager
 def _service(database_url: str, home: Path, workers: str = "2", **variables: str) -> Iterator[tuple[str, Path]]:
     """Run the service; yield where it serves, and its log."""
+    own = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url, "SELLER_PLATFORM_LOG_FORMAT": "json"}
     log = home / "service.log"
-    told = environment(
-        home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url, SELLER_PLATFORM_LOG_FORMAT="json", **variables
-    )
-    command = [*COMMAND, "service", "run", "--port", "0", "--workers", workers]
-    with log.open("w") as file, subprocess.Popen(command, env=told, stderr=file) as process:
-        try:
-            yield announced_address(process, log), log
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_SECONDS)
+    with running_service(environment(home, **own, **variables), log, "--workers", workers) as (_, base_url):
+        yield base_url, log
 
 
 def _connect(variables: dict[str, str]) -> list[str]:
     """Connect as Ann does, on the pages of the service; return the codes that were sent on the way."""
-    command = [*COMMAND, "connect", "--no-browser", "--timeout", "240"]
-    with (
-        subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
-        httpx.Client(timeout=PATIENCE_SECONDS) as browser,
-    ):
-        assert process.stdout is not None
-        page = browser.get(process.stdout.readline().strip(), follow_redirects=True)
-        page = submit(browser, page, email=ANN, password=PASSWORD)
-        page = browser.get(str(page.url.join(page.headers["location"])))
-        answer = submit(browser, page, decision="approve")
-        callback = answer.headers["location"]
-        browser.get(callback)
-        _, problems = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, problems
-    return re.findall(r"code=([^&]+)", callback)
+    callbacks: list[str] = []
+
+    def person(url: str) -> None:
+        callbacks.append(approve_at(url)[1])
+        httpx.get(callbacks[0], timeout=PATIENCE_SECONDS)
+
+    connected = try_to_connect(variables, person)
+    assert connected.returncode == 0, connected.stderr
+    return re.findall(r"code=([^&]+)", callbacks[0])
 
 
 def _ask_what_nobody_should_know(base_url: str, token: str) -> None:

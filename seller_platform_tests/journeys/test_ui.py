@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from subprocess import run as run_in_shell
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +21,7 @@ from seller_platform.warehouse.loads.history_start import stored_history_start
 from seller_platform.warehouse.marts import MARTS
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
-from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
+from seller_platform_tests.support.processes import completed, document, environment, left_behind, run, try_to_connect
 from seller_platform_tests.support.served import count_rows, execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
@@ -229,9 +228,7 @@ def _run(command: str, folder: Path) -> str:
     """Run a printed command as in a shell of a person, in another folder."""
     installed = command.replace(" seller-platform ", f" {sys.executable} -m seller_platform.cli ")
     assert installed != command
-    ended = run_in_shell(
-        installed, shell=True, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
-    )  # as printed
+    ended = completed(installed, check=True, shell=True, cwd=folder, env=environment(folder))  # as printed
     return ended.stdout
 
 

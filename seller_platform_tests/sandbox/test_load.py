@@ -6,13 +6,13 @@ import sys
 from datetime import date, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
+from seller_platform_tests.support.served import execute
 
 pytestmark = pytest.mark.slow
 
@@ -87,13 +87,9 @@ def test_a_day_later_the_past_is_the_same_but_for_late_changes(database: Databas
 
 
 def test_rows_of_other_accounts_are_left_alone(database: Database) -> None:
-    database.execute(
-        text(
-            "INSERT INTO seller.accounts (id, connection, account, load_id, page) VALUES (1, 'real', 'R.m', 7, 1);"
-            "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
-            "VALUES ('S', '2026-01-01', 'R.m', 7, 1)"
-        )
-    )
+    columns, values = "account, load_id, page", "'R.m', 7, 1"
+    execute(database, f"INSERT INTO seller.accounts (id, connection, {columns}) VALUES (1, 'real', {values})")
+    execute(database, f"INSERT INTO seller.inventory (sku, local_day, {columns}) VALUES ('S', '2026-01-01', {values})")
 
     load_sandbox(database, months=1, orders_per_month=10, today=TODAY)
     load_sandbox(database, months=1, orders_per_month=10, today=TODAY)

@@ -9,6 +9,7 @@ from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.known_rows import fill
 from seller_platform_tests.support.served import ANN, Served, insert_rows, rows_of, served
 
@@ -31,6 +32,13 @@ def filled(postgres: EmbeddedServer) -> Iterator[Served]:
     with Database(url) as database, served(database, url, worker_pace=Pace(poll_seconds=0.2)) as running:
         fill(running)
         yield running
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
+    """A host of client documents on the loopback, whose certificate is trusted."""
+    with hosted_documents(tmp_path_factory.mktemp("documents")) as documents:
+        yield documents
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from seller_platform.service.metrics import ReportCollector, metrics_page
 from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.processes import COMMAND, announced_address, environment
+from seller_platform_tests.support.processes import announced_address, environment, running_service
 from seller_platform_tests.support.served import (
     ACCOUNTS,
     ANN,
@@ -202,22 +200,10 @@ def test_no_label_names_a_person(measured: Measured) -> None:
     assert not re.search("ann|bob|shop", " ".join(labels), re.IGNORECASE)
 
 
-@contextmanager
-def _process(database_url: str, home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, str, Path]]:
-    """Run the service, and yield its process, URL, metrics URL and log."""
-    log = home / "log"
-    variables = environment(home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
-    command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", "0", *options]
-    with log.open("w") as file, subprocess.Popen(command, env=variables, stderr=file, text=True) as process:
-        try:
-            metrics, base_url = (announced_address(process, log, f"{what} on") for what in ("metrics", "listening"))
-            yield process, base_url, metrics, log
-        finally:
-            process.terminate()
-
-
 def test_processes_are_counted_together_though_one_is_killed_or_hangs(database_url: str, tmp_path: Path) -> None:
-    with _process(database_url, tmp_path, "--workers", "2") as (process, base_url, metrics, log):
+    log, variables = tmp_path / "log", environment(tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
+    with running_service(variables, log, "--metrics-port", "0", "--workers", "2") as (process, base_url):
+        metrics = announced_address(process, log, "metrics on")
 
         def ask(_: int) -> int:
             return httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code

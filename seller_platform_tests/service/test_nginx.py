@@ -16,7 +16,7 @@ import pytest
 
 from seller_platform_tests.support.nginx import nginx
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import COMMAND, announced_address, end_group, environment, free_port
+from seller_platform_tests.support.processes import end_group, environment, free_port, running_service
 from seller_platform_tests.support.raw_server import Answer, serving
 from seller_platform_tests.support.served import ANN, Served, served
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
@@ -41,19 +41,12 @@ def _behind(service: Served, folder: Path) -> Iterator[tuple[Served, int]]:
         SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES="127.0.0.1",
         SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER="100000",
     )
-    command = [*COMMAND, "service", "run", "--workers", "2", "--no-worker", "--port", "0"]
-    with (log := folder / "log").open("w") as file:
-        process = subprocess.Popen(command, env=variables, stderr=file, start_new_session=True)
-    try:
-        port = int(announced_address(process, log).rpartition(":")[2])
+    with running_service(variables, folder / "log", "--workers", "2", "--no-worker") as (_, address):
+        port = int(address.rpartition(":")[2])
         (folder / "run").mkdir()
         with nginx(folder / "run", port) as url:
             wait_for(lambda: httpx.get(f"{url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200)
             yield replace(service, base_url=url), port
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_SECONDS)
-        end_group(process)
 
 
 @contextmanager

@@ -19,15 +19,13 @@ from seller_platform_tests.simulation.reach import NOT_REACHED, problems_of, rea
 from seller_platform_tests.simulation.runs import Outcome
 from seller_platform_tests.simulation.scheduler import Scheduler, StuckError
 from seller_platform_tests.simulation.shrinking import shrunk
+from seller_platform_tests.support.processes import completed
 
 
 def simulate(*options: str, hash_seed: int = 1) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return completed(
         [sys.executable, "-m", "seller_platform_tests.simulation", *options],
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

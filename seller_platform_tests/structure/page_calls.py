@@ -28,8 +28,7 @@ def counted_in_a_new_process() -> dict[str, int]:
     """Return the three numbers that have a budget, counted where every cache is empty."""
     command = [sys.executable, "-m", "seller_platform_tests.structure.page_calls"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    numbers: dict[str, int] = json.loads(printed.splitlines()[-1])
-    return numbers
+    return dict(json.loads(printed.splitlines()[-1]))
 
 
 def main() -> None:

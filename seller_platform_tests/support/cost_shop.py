@@ -53,8 +53,7 @@ class Shop:
         with self._client(account) as client:
             answer = client.get(PATH, params={**ACCOUNTS[account].selection, "sku": sku})
             assert answer.status_code == 200, answer.text
-            periods: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
-            return periods
+            return list(json.loads(answer.text, parse_float=Decimal)["data"])
 
     def sums(self, sku: str = SKUS[0], account: str = US) -> dict[str, Decimal]:
         """Return the amount of each period, by `from..to`."""

@@ -176,14 +176,12 @@ class Deployment:
         def answer() -> dict[str, Any]:
             with suppress(httpx.TransportError, ValueError):
                 sent = {"query": query, "variables": variables}
-                found: dict[str, Any] = httpx.post(
-                    f"{self.told['Dagster UI']}/graphql", json=sent, timeout=PATIENCE_SECONDS
-                ).json()
-                return found
+                return dict(
+                    httpx.post(f"{self.told['Dagster UI']}/graphql", json=sent, timeout=PATIENCE_SECONDS).json()
+                )
             return {"errors": "no answer"}
 
-        found: dict[str, Any] = wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"]
-        return found
+        return dict(wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"])
 
     def backfill(self, datasets: Sequence[str], partitions: Sequence[str] | None = None) -> str:
         """Launch a backfill of some datasets, as the UI does, and return its id.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -81,6 +81,11 @@ def started(
         check_document(arguments, _text_of(output))
 
 
+def completed(command: Sequence[Any], *, check: bool = False, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, and return what it printed."""
+    return subprocess.run(command, capture_output=True, text=True, check=check, **options)
+
+
 def _text_of(file: IO[str]) -> str:
     """Return what a file holds. Its position, which the writer shares, stays."""
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
@@ -126,6 +131,21 @@ def announced_address(process: subprocess.Popen[Any], log: Path, words: str = "l
         return found[1] if found else ""
 
     return wait_for(look, explain=lambda _: log.read_text())
+
+
+@contextmanager
+def running_service(variables: dict[str, str], log: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `service run` with its messages in a log, and yield its process and address; the end of the block ends it."""
+    command = [*COMMAND, "service", "run", "--port", "0", *options]
+    with log.open("w") as file:
+        process = subprocess.Popen(command, env=variables, stderr=file, text=True, start_new_session=True)
+    try:
+        yield process, announced_address(process, log)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE_SECONDS)
+        end_group(process)
 
 
 def left_behind(home: Path, *, seconds: float = PATIENCE_SECONDS) -> list[str]:

@@ -16,6 +16,7 @@ from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.support.receipts import end_in_the_past
 
@@ -88,6 +89,14 @@ def store_slice(
     if at is not None:
         end_in_the_past(database, receipt.id)
     return receipt
+
+
+@contextmanager
+def locked_daily_sales(url: str) -> Iterator[psycopg.Connection]:
+    """Let all readers of daily sales wait until the transaction ends."""
+    with psycopg.connect(conninfo(url)) as connection:
+        connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
+        yield connection
 
 
 @contextmanager

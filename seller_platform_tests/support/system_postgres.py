@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
+from psycopg import sql
+
+from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 SYSTEM_SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 """The servers of the system; none where its PostgreSQL is not installed."""
@@ -41,3 +49,19 @@ def system_server(program: Path, folder: Path, *settings: str, rules: tuple[str,
         yield data
     finally:
         run("pg_ctl", "-m", "immediate", "-w", "stop")
+
+
+@contextmanager
+def oldest_server(*extensions: str) -> Iterator[str]:
+    """Run the oldest server that is supported, and yield the URL of a database whose owner is no superuser."""
+    program = next((each for each in SYSTEM_SERVERS if each.parts[-3] == str(OLDEST_VERSION)), None)
+    if program is None:
+        skip_except_in_ci(f"PostgreSQL {OLDEST_VERSION} is not installed; install postgresql-{OLDEST_VERSION}")
+    with temporary_folder(folder_of_the_run()) as folder, system_server(program, folder) as sockets:
+        with psycopg.connect(f"host={sockets} user=postgres", autocommit=True) as connection:
+            connection.execute("CREATE ROLE seller LOGIN CREATEROLE")
+            connection.execute("CREATE DATABASE shop OWNER seller")
+        with psycopg.connect(f"host={sockets} user=postgres dbname=shop", autocommit=True) as connection:
+            for extension in extensions:
+                connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(extension)))
+        yield f"postgresql://seller@/shop?host={quote(str(sockets), safe='')}"

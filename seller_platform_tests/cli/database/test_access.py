@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import url_without_secrets
 from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.processes import document, environment, run, started
+from seller_platform_tests.support.processes import completed, document, environment, run, started
 from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
@@ -103,7 +102,7 @@ def _of_psql(line: str, statement: str) -> str:
     if shutil.which("psql") is None:
         skip_except_in_ci("psql is not installed")
     shell = ["sh", "-c", f"{line} -Atc {shlex.quote(statement)}"]
-    return subprocess.run(shell, check=True, capture_output=True, text=True).stdout.strip()
+    return completed(shell, check=True).stdout.strip()
 
 
 def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import completed, environment
 
 pytestmark = pytest.mark.slow
 
@@ -16,9 +16,7 @@ _COMMAND = f"{sys.executable} -m seller_platform.cli"
 
 
 def _in_shell(line: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["sh", "-c", line], env=environment(home, **variables), capture_output=True, text=True, check=False
-    )
+    return completed(["sh", "-c", line], env=environment(home, **variables))
 
 
 @pytest.mark.parametrize(

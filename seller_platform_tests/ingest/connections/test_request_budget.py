@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
@@ -24,6 +23,7 @@ from seller_platform.warehouse.connections.sent_requests import requests_left, r
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
 from seller_platform_tests.support.installation import begin
+from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -144,13 +144,9 @@ def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
     connect_accounts(database, [("de-1", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
     assert requests_left(database, "default", TODAY, per_day=40) == 40
-    database.execute(
-        text("""
-            INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after,
-                                              attempt, attempted_at, polls, next_poll_at, runs)
-            VALUES ('de-1', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now(), 0)
-        """)
-    )
+    job = "'de-1', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now(), 0"
+    columns = "account, selector, value, format, state, requested_at, give_up_after, attempt, attempted_at, polls"
+    execute(database, f"INSERT INTO platform.report_jobs ({columns}, next_poll_at, runs) VALUES ({job})")
 
     assert requests_left(database, "default", TODAY, per_day=40) == 30
     assert take_all(database_url, 40) == 30

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
@@ -277,11 +278,9 @@ def test_a_plan_continues_after_a_process_was_killed_anywhere(planner: Planner, 
     plan = planner.plan(A=NEW, B=NEW, C=NEW)
     planner.shop.faults[method] = [*[None] * survived, kill]
 
-    try:
+    was_killed = True
+    with suppress(Killed):
         planner.apply(plan)
-    except Killed:
-        was_killed = True
-    else:
         was_killed = False
     planner.shop.faults.clear()
     applied = planner.apply(plan)

@@ -1,13 +1,11 @@
 """Tests that stored slices are compared with the upstream by value, and repaired."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from seller_platform.clocks import use_clock
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.ingest.loads.acceptance import accept_load
@@ -18,7 +16,7 @@ from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.figures.sampling import Installation
+from seller_platform_tests.figures.sampling import Installation, installed
 from seller_platform_tests.support.http_upstream import api_of
 
 EQUAL, DIFFERENT, REPAIRED, HELD = (
@@ -45,11 +43,8 @@ CHANGES = {
 @pytest.fixture
 def installation(database: Database) -> Iterator[Installation]:
     """An account with two months of a ledger, all loaded."""
-    made = Installation(database, accounts=1, number_of_months=2)
-    use_clock(lambda: made.now)
-    made.load()
-    yield made
-    use_clock(lambda: datetime.now(UTC))
+    with installed(database, accounts=1, number_of_months=2) as installation:
+        yield installation
 
 
 def _compare(installation: Installation, *, repairs: str | None = None) -> list[Comparison]:

@@ -23,6 +23,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
@@ -67,13 +68,10 @@ def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop
 
 
 def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Shop) -> None:
-    shop.warehouse.execute(
-        text(
-            "INSERT INTO seller.daily_product_sales (date, sku, local_day, account, load_id, page) "
-            "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'us-1', 1, 1), "
-            "('2025-01-01', 'of another account', '2025-01-01', 'de-2', 1, 1)"
-        )
-    )
+    sales = "seller.daily_product_sales (date, sku, local_day, account, load_id, page)"
+    for account, sku in (("us-1", "SKU-2"), ("de-2", "of another account")):
+        values = f"'2025-01-01', '{sku}', '2025-01-01', '{account}', 1, 1"
+        execute(shop.warehouse, f"INSERT INTO {sales} VALUES ({values})")
     shop.write(period("2026-01-01", "2026-01-31"), sku="SKU-2")
 
     receipt = _load(shop)

@@ -1,14 +1,13 @@
 """Tests that months drawn at random are compared value by value, within their share of the requests."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import httpx
 import pytest
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.clocks import use_clock
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UpstreamError
@@ -21,7 +20,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.sampling import Stratum, requests_of_comparisons, sample
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.figures.sampling import Installation
+from seller_platform_tests.figures.sampling import Installation, installed
 from seller_platform_tests.support.http_upstream import api_of
 
 HOUR = timedelta(hours=1)
@@ -30,11 +29,8 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def installation(database: Database) -> Iterator[Installation]:
     """An account with six months of a ledger, all loaded."""
-    made = Installation(database, accounts=1, number_of_months=6)
-    use_clock(lambda: made.now)
-    made.load()
-    yield made
-    use_clock(lambda: datetime.now(UTC))
+    with installed(database, accounts=1, number_of_months=6) as installation:
+        yield installation
 
 
 def _compare(installation: Installation, api: SellerApi | None = None, per_day: int | None = 2400) -> list[SliceResult]:

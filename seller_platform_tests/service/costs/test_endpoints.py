@@ -96,8 +96,7 @@ def _send(client: httpx.Client, body: Body | str) -> httpx.Response:
 def _read(client: httpx.Client, sku: str = "SKU-1", **selection: str) -> list[Body]:
     body = body_of(client.get(PATH, params={**(selection or US), "sku": sku}))
     assert list(body) == ["data"]
-    periods: list[Body] = body["data"]
-    return periods
+    return list(body["data"])
 
 
 def _dates(periods: list[Body]) -> list[tuple[str, str]]:
@@ -106,8 +105,7 @@ def _dates(periods: list[Body]) -> list[tuple[str, str]]:
 
 def _problems(answer: httpx.Response) -> dict[str, list[str]]:
     assert answer.status_code == 422, answer.text
-    problems: dict[str, list[str]] = answer.json()["errors"]
-    return problems
+    return dict(answer.json()["errors"])
 
 
 def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Client) -> None:

@@ -67,18 +67,6 @@ def test_each_wrong_line_is_named_and_none_is_loaded(database: Database, tmp_pat
     assert _stored(database) == []
 
 
-def test_a_file_that_is_no_table_of_rates_is_refused(database: Database, tmp_path: Path) -> None:
-    for header, lines, problem in (
-        ("day,currency", ["2026-03-01,USD"], "column per_euro is missing"),
-        (f"{HEADER},source", [], "column 'source' is not one of day, currency, per_euro"),
-        (HEADER, [], "it has no lines"),
-    ):
-        with pytest.raises(RateFileError, match=problem):
-            _load(database, tmp_path, *lines, header=header)
-    with pytest.raises(RateFileError, match="No such file"):
-        load_rates(database, tmp_path / "nothing.csv")
-
-
 def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: httpx.Client, tmp_path: Path) -> None:
     connect(service.database, "us-1")
     day = date(2026, 3, 1)

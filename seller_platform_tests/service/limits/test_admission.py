@@ -4,11 +4,9 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -16,7 +14,6 @@ from seller_platform.contract import dataset_named
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
@@ -31,6 +28,7 @@ from seller_platform_tests.support.served import (
     served,
     stored,
 )
+from seller_platform_tests.support.stored_rows import locked_daily_sales
 from seller_platform_tests.support.waiting import wait_for
 
 DAILY = dataset_named("daily_product_sales")
@@ -59,15 +57,6 @@ def narrow(database: Database, database_url: str, registry: CollectorRegistry) -
         yield running
 
 
-@contextmanager
-def _slow_statistics(database_url: str) -> Iterator[psycopg.Connection]:
-    """Let statistics wait until the block ends: another transaction has locked a table that they read."""
-    with psycopg.connect(conninfo(database_url)) as holder:
-        holder.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
-        yield holder
-        holder.rollback()
-
-
 def _waiting_for_locks(database: Database) -> int:
     of_this = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     [(count,)] = stored(database, f"SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND {of_this}")
@@ -80,7 +69,7 @@ def test_slow_statistics_of_one_user_keep_nobody_out(narrow: Served, database_ur
         narrow.client(ANN) as ann,
         narrow.client(BOB) as bob,
         ThreadPoolExecutor(8) as threads,
-        _slow_statistics(database_url) as holder,
+        locked_daily_sales(database_url) as holder,
     ):
         flood = [threads.submit(ann.get, path, params=STATISTICS) for _ in range(6)]
         wait_for(lambda: _waiting_for_locks(narrow.database) == 1)

@@ -15,7 +15,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, Selector, ServedAccount
@@ -25,11 +25,10 @@ from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
-from seller_platform_tests.support.stored_rows import LOADED_AT, copy_rows, store_slice
+from seller_platform_tests.support.stored_rows import copy_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
 US, DE = "us-1", "de-2"
@@ -171,10 +170,8 @@ def test_a_walk_over_a_group_is_of_one_moment_of_all_its_accounts(service: Serve
 def test_merged_and_converted_rows_are_of_the_first_moment_too(service: Served, ann: httpx.Client) -> None:
     execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     rows = [(FIRST, f"SKU-{number:04}", "Tea", None, 1, "10.00", None, None, None, FIRST) for number in range(600)]
-    with open_load(service.database, Slice(DAILY, US, Window.day(FIRST))) as load:
-        for channel in ("platform", "non-platform"):
-            load.spool.write(rows, tags=(channel,), page=1)
-        load.store(LoadFacts(1, 1, 0, 1200, CountVerdict.MATCH), started_at=LOADED_AT)
+    in_both = [row for row in rows for _ in range(2)]
+    store_slice(service.database, DAILY, Window.day(FIRST), in_both, parts=("platform", "non-platform"))
     first = _first(ann, DAILY, currency="EUR")
     store_slice(
         service.database, DAILY, Window.day(FIRST), [(FIRST, "SKU-0001", "Tea", None, 5, 1, None, None, None, FIRST)]

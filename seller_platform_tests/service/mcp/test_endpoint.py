@@ -15,7 +15,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.agent_hosts import HERE, Host
-from seller_platform_tests.support.client_documents import Documents, hosted_documents
+from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.demo_company import AU, DE, US
 from seller_platform_tests.support.demo_company import NOW as READ_AT
 from seller_platform_tests.support.hostile_calls import hostile_messages, leaks, result_of
@@ -30,12 +30,6 @@ from seller_platform_tests.support.served import (
     with_connection,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
-
-
-@pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
-    with hosted_documents(tmp_path_factory.mktemp("documents")) as documents:
-        yield documents
 
 
 @pytest.fixture(scope="module")

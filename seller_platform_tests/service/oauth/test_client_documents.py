@@ -18,7 +18,7 @@ from seller_platform.errors import ApiError
 from seller_platform.service.http.addresses import is_public
 from seller_platform.service.limits.policy import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
-from seller_platform_tests.support.client_documents import Documents, hosted_documents
+from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, stored, submit
 from seller_platform_tests.support.waiting import wait_for
 
@@ -29,13 +29,6 @@ _NUMBERS = count()
 def _path() -> str:
     """Return the path of a document that no service has read."""
     return f"/client/{next(_NUMBERS)}"
-
-
-@pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
-    """A host on the loopback, whose certificate is trusted."""
-    with hosted_documents(tmp_path_factory.mktemp("documents")) as documents:
-        yield documents
 
 
 @pytest.fixture(scope="module")

@@ -36,8 +36,7 @@ _PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPEN
 def document(reading: Served) -> dict[str, Any]:
     answer = httpx.get(f"{reading.base_url}/openapi.json")
     assert answer.status_code == 200
-    openapi: dict[str, Any] = answer.json()
-    return openapi
+    return dict(answer.json())
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,12 @@ import signal
 import subprocess
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
@@ -27,7 +25,6 @@ from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
 from seller_platform.service.users.groups import set_group
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
@@ -44,7 +41,7 @@ from seller_platform_tests.support.served import (
     stored,
     with_store,
 )
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.stored_rows import locked_daily_sales, store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
@@ -321,7 +318,7 @@ def test_reports_are_read_only_with_access_and_deleted_with_their_rows(shop: Ser
 def test_no_report_is_lost_or_doubled_when_a_worker_is_killed(idle: Served, database_url: str, tmp_path: Path) -> None:
     _fill(idle.database, "us-1", 1_000)
     variables = environment(tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
-    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+    with idle.client(ANN) as client, locked_daily_sales(database_url) as lock:
         ids = [_request(client) for _ in range(8)]
         worker = subprocess.Popen([*COMMAND, "service", "worker"], env=variables)
         try:
@@ -341,7 +338,7 @@ def test_no_report_is_lost_or_doubled_when_a_worker_is_killed(idle: Served, data
 
 
 def test_stopped_workers_and_lost_connections_use_up_no_attempts(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+    with idle.client(ANN) as client, locked_daily_sales(database_url) as lock:
         report_id = _request(client)
         for _ in range(PACE.attempts + 1):
             with running_app(database_url, worker_pace=PACE):
@@ -453,11 +450,3 @@ def test_a_worker_and_a_server_write_reports_unless_that_is_disabled(
     assert status == ("processing" if "--no-worker" in command else "completed")
     assert ("writing reports" in lines) is (command == ["worker"])
     assert "Traceback" not in lines
-
-
-@contextmanager
-def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
-    """Make the worker wait for daily sales until the transaction ends."""
-    with psycopg.connect(conninfo(database_url)) as connection:
-        connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
-        yield connection

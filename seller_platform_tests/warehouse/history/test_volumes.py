@@ -3,12 +3,12 @@
 from datetime import date, timedelta
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import add_rows
 
 TRANSACTIONS = dataset_named("transactions")
 TODAY = date(2026, 3, 30)
@@ -19,13 +19,8 @@ def _store(database: Database, rows_by_week: list[int], *, read_weeks: int = 8) 
     """Store rows of yesterday's weekday, of one week before and so on, and receipts of as many weeks."""
     store_receipt(database, TRANSACTIONS, "A", Window(YESTERDAY - timedelta(weeks=read_weeks), TODAY))
     for week, rows in enumerate(rows_by_week, start=1):
-        database.execute(
-            text(
-                "INSERT INTO seller.transactions (posted_date, local_day, account, load_id, page) "
-                "SELECT now(), CAST(:day AS date), 'A', 1, 1 FROM generate_series(1, :rows)"
-            ),
-            {"day": YESTERDAY - timedelta(weeks=week), "rows": rows},
-        )
+        day = YESTERDAY - timedelta(weeks=week)
+        add_rows(database, TRANSACTIONS, [(*[None] * 9, day)] * rows, account="A")
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,10 @@ def test_rows_are_distinct_unless_a_hash_occurs_twice(stored: Sequence[str], *, 
 
 def test_stored_rows_have_their_hashes_or_are_compared_by_value(database: Database) -> None:
     with database.begin() as connection:
-        hashes = f"(VALUES ('{UUID(int=7)}'::uuid), ('{UUID(int=8)}'), (NULL)) AS hashes (row_hash)"
-        connection.execute(
-            text(
-                "INSERT INTO seller.transactions (row_hash, local_day, account, load_id, page) "
-                f"SELECT row_hash, '2026-03-01', 'de-2', 1, 1 FROM {hashes}"
-            )
-        )
+        for row_hash in (f"'{UUID(int=7)}'", f"'{UUID(int=8)}'", "NULL"):
+            values = f"{row_hash}, '2026-03-01', 'de-2', 1, 1"
+            columns = "row_hash, local_day, account, load_id, page"
+            connection.execute(text(f"INSERT INTO seller.transactions ({columns}) VALUES ({values})"))
         with driver_of(connection).cursor() as cursor:
             of_all, of_hashed, by_value = (
                 stored_rows(cursor, dataset_named("transactions"), sql.SQL(inside), by_value=by_value)

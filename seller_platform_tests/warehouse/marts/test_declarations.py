@@ -1,10 +1,10 @@
 """Tests the declarations of marts: documentation, and existing origins of columns."""
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import stored
 
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
 
@@ -39,14 +39,11 @@ def test_every_mart_has_checks_of_its_own_beside_the_keys(mart: Mart) -> None:
 
 
 def test_every_mart_has_a_table_and_every_column_a_comment(database: Database) -> None:
-    with database.begin() as connection:
-        tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'marts'")).scalars().all()
-        uncommented = connection.execute(
-            text(
-                "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'marts' "
-                "AND col_description((table_schema || '.' || table_name)::regclass, ordinal_position) IS NULL"
-            )
-        ).all()
+    tables = stored(database, "SELECT tablename FROM pg_tables WHERE schemaname = 'marts'")
+    uncommented = (
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'marts' "
+        "AND col_description((table_schema || '.' || table_name)::regclass, ordinal_position) IS NULL"
+    )
 
-    assert set(tables) == {mart.name for mart in MARTS}
-    assert uncommented == []
+    assert {name for (name,) in tables} == {mart.name for mart in MARTS}
+    assert stored(database, uncommented) == []

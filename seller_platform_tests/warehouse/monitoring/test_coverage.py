@@ -2,12 +2,13 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import event, text
+from sqlalchemy import event
 
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
@@ -53,15 +54,13 @@ def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -
     statements: list[str] = []
     event.listen(database.engine, "before_cursor_execute", lambda *called: statements.append(called[2]))
     _list_accounts(database, *(f"jp-{number}" for number in range(100)))
-    database.execute(
-        text(
-            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) "
-            "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() "
-            "FROM platform.accounts, unnest(CAST(:names AS text[])) AS dataset, "
-            "unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day"
-        ),
-        {"names": [dataset.name for dataset in REFRESHED]},
+    execute(
+        database,
+        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
+        "digest, verdict, changed, started_at, finished_at) "
+        "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() FROM platform.accounts, "
+        "unnest(%s::text[]) AS dataset, unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day",
+        [dataset.name for dataset in REFRESHED],
     )
     statements.clear()
 

@@ -15,6 +15,7 @@ from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.slices_of_receipts import fill_slices
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
@@ -55,16 +56,11 @@ def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Da
     for dataset in DATED:
         mark_loaded(database, dataset, "de-1", FEBRUARY, MARCH, APRIL)
         mark_loaded(database, dataset, "de-2", FEBRUARY, MARCH, APRIL)
+    of_orders, of_february = f"'orders' AND window_start = '{MARCH.start}'", f"window_start = '{FEBRUARY.start}'"
+    execute(database, f"DELETE FROM platform.loads WHERE account = 'de-1' AND dataset = {of_orders}")
+    execute(database, f"UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'de-2' AND {of_february}")
+    execute(database, "DELETE FROM platform.slices")
     with database.begin() as connection:
-        connection.execute(
-            text("DELETE FROM platform.loads WHERE account = 'de-1' AND dataset = 'orders' AND window_start = :day"),
-            {"day": MARCH.start},
-        )
-        connection.execute(
-            text("UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'de-2' AND window_start = :day"),
-            {"day": FEBRUARY.start},
-        )
-        connection.execute(text("DELETE FROM platform.slices"))
         fill_slices(driver_of(connection))
     mark_loaded(database, ORDERS, "de-2", FEBRUARY)
 

@@ -42,12 +42,9 @@ ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 @pytest.fixture
 def filled(database: Database) -> Database:
     save_connection(database, ANA)
-    database.execute(
-        text(
-            "INSERT INTO seller.transactions (posted_date, description, amount, local_day, account, load_id, page) "
-            "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'us-1', 1, 1 FROM generate_series(1, 500) n"
-        )
-    )
+    columns = "posted_date, description, amount, local_day, account, load_id, page"
+    rows = "SELECT now(), 'ünï\n' || n, n / 100.0, DATE '2026-03-01', 'us-1', 1, 1 FROM generate_series(1, 500) n"
+    database.execute(text(f"INSERT INTO seller.transactions ({columns}) {rows}"))
     return database
 
 

@@ -26,6 +26,7 @@ from seller_platform.warehouse.postgres.root_user import (
     server_user,
 )
 from seller_platform_tests.support.postgres import answers
+from seller_platform_tests.support.processes import completed
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("open_to_the_server")]
@@ -52,7 +53,7 @@ def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
 
 def test_the_last_user_stops_the_server_and_the_first_does_not(tmp_path: Path) -> None:
     here = EmbeddedServer(tmp_path)
-    there = subprocess.run(
+    there = completed(
         [
             sys.executable,
             "-c",
@@ -60,8 +61,6 @@ def test_the_last_user_stops_the_server_and_the_first_does_not(tmp_path: Path) -
             "print(S(pathlib.Path(sys.argv[1])).database('shop'))",
             str(tmp_path),
         ],
-        capture_output=True,
-        text=True,
         check=True,
     )
 
@@ -178,7 +177,7 @@ def test_servers_that_start_at_once_create_one_user(tmp_path: Path) -> None:
     script = 'mount --bind "$1" /etc || exit 77; for each in 1 2 3 4; do "$2" -c "$3" & done; wait'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), sys.executable, code]
 
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = completed(command)
 
     if ended.returncode == 77 or "unshare failed" in ended.stderr:
         pytest.skip("this root may not mount folders")
@@ -241,15 +240,8 @@ def test_programs_in_a_folder_closed_to_others_run_for_the_servers_user(tmp_path
 
     reachable = reachable_programs(tmp_path / "servers", closed / package.name / programs.name)
     user = server_user()
-    told = subprocess.run(
-        [reachable / "bin" / "initdb", "--version"],
-        user=user.uid,
-        group=user.gid,
-        extra_groups=[],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
+    told = completed(
+        [reachable / "bin" / "initdb", "--version"], user=user.uid, group=user.gid, extra_groups=[], cwd="/"
     )
 
     assert reachable.is_relative_to(tmp_path / "servers")

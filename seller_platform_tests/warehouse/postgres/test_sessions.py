@@ -1,7 +1,6 @@
 """Tests that no setting around a connection changes what is stored, and what is refused instead."""
 
-import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -11,12 +10,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import WarehouseError
 from seller_platform.orchestration.storage import PooledPostgresStorage
-from seller_platform.service.pool import Store
+from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -25,6 +24,7 @@ from seller_platform.warehouse.postgres.sessions import SETTINGS
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.poolers import pgbouncer
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.served import with_connection
 from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
@@ -48,8 +48,8 @@ LEVELS = ("variable", "options", "role", "database")
 MARCH = Window.month_of(date(2026, 3, 1))
 TEXTS = ("CAFÉ-1", "東京ストア", "a\\nb'\"\t", "NULL", "€")
 ROWS = [
-    (text, "2026-03-02T10:00:00.123456-08:00", "", Decimal("0.10"), "USD", 1, text, None, text, "2026-03-02")
-    for text in TEXTS
+    (value, "2026-03-02T10:00:00.123456-08:00", "", Decimal("0.10"), "USD", 1, value, None, value, "2026-03-02")
+    for value in TEXTS
 ]
 ROLE = "garbled"
 
@@ -63,21 +63,20 @@ def garbled_url(database_url: str, postgres: EmbeddedServer) -> Iterator[str]:
         connection.execute(f"DROP ROLE {ROLE}")
 
 
-def _garble(url: str, level: str, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def _garble(url: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change settings for new connections, by the environment, or for their role or database."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for name, value in settings.items():
+        for name, value in HOSTILE.items():
             if level in ("role", "database"):
                 target = sql.Identifier(ROLE if level == "role" else connection.info.dbname)
                 statement = sql.SQL(f"ALTER {level} {{}} SET {{}} = {value if ',' in value else repr(value)}")
                 connection.execute(statement.format(target, sql.Identifier(name)))
-    escaped = {name: value.replace(" ", "\\ ") for name, value in settings.items()}
+    escaped = {name: value.replace(" ", "\\ ") for name, value in HOSTILE.items()}
     if level == "options":
         monkeypatch.setenv("PGOPTIONS", " ".join(f"-c {name}={value}" for name, value in escaped.items()))
     elif level == "variable":
         for name, variable in OWN_VARIABLES.items():
-            if name in settings:
-                monkeypatch.setenv(variable, settings[name])
+            monkeypatch.setenv(variable, HOSTILE[name])
 
 
 def _content(url: str) -> list[Any]:
@@ -94,15 +93,14 @@ def test_no_setting_around_a_load_changes_its_rows(
     def load() -> Any:
         with Database(garbled_url) as database:
             receipt = store_slice(database, ORDERS, MARCH, ROWS)
-            with database.begin() as connection:
-                rows = connection.exec_driver_sql("TABLE seller.orders").mappings().all()
-                return receipt.digest, [{**row, "load_id": 0} for row in rows]
+            rows = database.execute(text("TABLE seller.orders")).mappings().all()
+            return receipt.digest, [{**row, "load_id": 0} for row in rows]
 
     first = load()
     content = _content(garbled_url)
     with psycopg.connect(garbled_url) as connection:
         connection.execute("DELETE FROM seller.orders; DELETE FROM platform.loads")
-    _garble(garbled_url, level, HOSTILE, monkeypatch)
+    _garble(garbled_url, level, monkeypatch)
 
     second = load()
 
@@ -111,37 +109,27 @@ def test_no_setting_around_a_load_changes_its_rows(
     assert {row["platform_order_id"] for (row,) in content} == set(TEXTS)
 
 
-def _shown(execute: Any) -> dict[str, str]:
-    return {name: execute(f"SHOW {name}")[0] for name in (*SETTINGS, "client_encoding")}
+_SHOWN = (*SETTINGS, "client_encoding")
 
 
-async def _of_the_service(url: str) -> dict[str, str]:
-    store = Store(url)
-    await store.open()
-    try:
-        async with store.connection() as connection:
-            return {
-                name: (await (await connection.execute(f"SHOW {name}")).fetchone() or ("",))[0]
-                for name in (*SETTINGS, "client_encoding")
-            }
-    finally:
-        await store.close()
+async def _of_the_service(connection: Connection) -> dict[str, str]:
+    return {name: (await (await connection.execute(f"SHOW {name}")).fetchone() or ("",))[0] for name in _SHOWN}
 
 
 def _of_an_engine(engine: Engine) -> dict[str, str]:
     with engine.connect() as connection:
-        return _shown(lambda statement: connection.exec_driver_sql(statement).one())
+        return {name: connection.exec_driver_sql(f"SHOW {name}").one()[0] for name in _SHOWN}
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_connection_begins_with_the_same_settings(
     garbled_url: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _garble(garbled_url, level, HOSTILE, monkeypatch)
+    _garble(garbled_url, level, monkeypatch)
 
     with Database(f"{garbled_url}&options=-csearch_path%3Delsewhere&client_encoding=LATIN1") as database:
         shown = {"ours": _of_an_engine(database.engine)}
-    shown["service"] = asyncio.run(_of_the_service(garbled_url))
+    shown["service"] = with_connection(garbled_url, _of_the_service)
     storage = PooledPostgresStorage(garbled_url, False, schema="dagster")
     for part in (storage._run_storage, storage._event_log_storage):
         shown[type(part).__name__] = _of_an_engine(part._engine) | {"search_path": ""}
@@ -158,7 +146,7 @@ def test_a_backup_under_garbling_settings_has_all_rows(
         store_slice(database, ORDERS, MARCH, ROWS)
     content = _content(garbled_url)
     for level in LEVELS:
-        _garble(garbled_url, level, HOSTILE, monkeypatch)
+        _garble(garbled_url, level, monkeypatch)
     restored = postgres.database("garbled_restored")
     try:
         back_up(garbled_url, tmp_path / "dump")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from random import Random
-from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -19,14 +18,10 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform.warehouse.readers.statements import open_result
 from seller_platform.warehouse.schema.readers import embedded_reader, remove_reader, save_reader
-from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import TEMPLATE, drop_database
-from seller_platform_tests.support.skipping import skip_except_in_ci
-from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
-from seller_platform_tests.support.watchdog import folder_of_the_run
+from seller_platform_tests.support.system_postgres import oldest_server
 
 SECRET, LOCK, PASSWORD = "canary-7f3a", "orders|us-1|2026-03", "correct horse battery"
 SECONDS = 0.4
@@ -128,20 +123,10 @@ def _embedded(postgres: EmbeddedServer) -> Iterator[Server]:
 @contextmanager
 def _oldest_with_contrib() -> Iterator[Server]:
     """A server whose owner is no superuser, with the extensions that run text or read files."""
-    program = next((each for each in SYSTEM_SERVERS if each.parts[-3] == str(OLDEST_VERSION)), None)
-    if program is None:
-        skip_except_in_ci(f"PostgreSQL {OLDEST_VERSION} is not installed; install postgresql-{OLDEST_VERSION}")
-    with temporary_folder(folder_of_the_run()) as folder, system_server(program, folder) as sockets:
-        with psycopg.connect(f"host={sockets} user=postgres", autocommit=True) as connection:
-            connection.execute("CREATE ROLE seller LOGIN CREATEROLE")
-            connection.execute("CREATE DATABASE shop OWNER seller")
-        with psycopg.connect(f"host={sockets} user=postgres dbname=shop", autocommit=True) as connection:
-            for extension in ("dblink", "xml2", "lo", "pgcrypto"):
-                connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(extension)))
-        with Database(f"postgresql://seller@/shop?host={quote(str(sockets), safe='')}") as database:
-            database.migrate()
-            save_reader(database, "ana", PASSWORD)
-            yield Server(database, database.url_of_user("ana"))
+    with oldest_server("dblink", "xml2", "lo", "pgcrypto") as url, Database(url) as database:
+        database.migrate()
+        save_reader(database, "ana", PASSWORD)
+        yield Server(database, database.url_of_user("ana"))
 
 
 @pytest.fixture(
