@@ -40,7 +40,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "warehouse.loads.slices": (
         *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
         "ingest/loads/test_known_pages.py",
-        "ingest/loads/test_zone_changes.py",
+        "ingest/loads/test_accounts.py",
         "warehouse/sums",
         "warehouse/monitoring/test_slice_states.py",
     ),
@@ -71,7 +71,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("warehouse.books.closing", "warehouse.marts.journal_entries"), ("warehouse/books",)),
     **dict.fromkeys(
         ("warehouse.marts.due", "warehouse.exports.partitions"),
-        tuple(f"warehouse/{name}.py" for name in ("marts/test_due", "marts/test_building", "exports/test_partitions")),
+        tuple(f"warehouse/{name}.py" for name in ("marts/test_building", "exports/test_partitions")),
     ),
     "warehouse.monitoring.sampling": ("warehouse/monitoring/test_sampling.py",),
     **dict.fromkeys(

@@ -1,6 +1,7 @@
-"""Two users of two upstreams in one installation, as a person sets them up, and `doctor` over both."""
+"""Two users of two upstreams in one installation, as people set them up, `doctor` over both, and another secret key."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -156,3 +157,32 @@ def test_doctor_on_a_fresh_machine_makes_nothing(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing is connected yet" in result.stdout
     assert not home.exists()
+
+
+def test_a_key_of_the_environment_is_changed_in_the_order_that_is_told(shell: Shell) -> None:
+    variables = shell.pointing_at("ana")
+
+    def keys(key: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return run(["keys", *words], {**variables, "SELLER_PLATFORM_SECRET_KEY": key})
+
+    old, other = (keys("", "generate").stdout.strip() for _ in range(2))
+    connect({**variables, "SELLER_PLATFORM_SECRET_KEY": old})
+    said = keys(old, "rotate")
+    new = document(keys(old, "rotate", "--json"))["new_key"]
+    too_early = document(keys(f"{old},{new}", "rotate", "--json"))
+    changed = document(keys(f"{new},{old}", "rotate", "--json"))
+    finished, with_old = keys(new, "rotate", "--finish"), keys(old, "rotate", "--finish")
+    synced = run(["sync", "--dataset", "orders", *MONTH], {**variables, "SELLER_PLATFORM_SECRET_KEY": new})
+
+    assert len({old, other, new}) == 3
+    assert said.returncode == 0, said.stderr
+    assert old not in said.stdout + said.stderr
+    assert [line[:2] for line in said.stdout.splitlines()[2:]] == ["1.", "2.", "3.", "4."]
+    assert "put the new one first" in too_early["next_step"]
+    assert changed["encrypted"] == {"grants": 1, "client_secrets": 1, "spools": 0}
+    assert "first key alone" in changed["next_step"]
+    assert finished.returncode == 0, finished.stderr
+    assert with_old.returncode == 5
+    assert "the grant of connection 'default'" in with_old.stderr
+    assert new not in with_old.stderr + finished.stdout
+    assert synced.returncode == 0, synced.stderr

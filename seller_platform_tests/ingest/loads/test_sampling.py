@@ -1,7 +1,8 @@
-"""Tests that months drawn at random are compared value by value, within their share of the requests."""
+"""Tests comparisons of slices with the upstream by value: of all, which may be repaired, and of some at random."""
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -12,12 +13,15 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UpstreamError
 from seller_platform.ingest.loads.acceptance import accept_load
+from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.sampling import compare_sample, requests_for_comparisons
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.loads.holds import READINGS_TO_BELIEVE
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.monitoring.sampling import Stratum, requests_of_comparisons, sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.sampling import Installation, installed
@@ -33,11 +37,13 @@ def installation(database: Database) -> Iterator[Installation]:
         yield installation
 
 
+def _loader(installation: Installation, api: SellerApi | None = None) -> SliceLoader:
+    with_api = api or api_of(installation.answer)
+    return SliceLoader(installation.database, lambda _: with_api, installation.now, adaptive=False)
+
+
 def _compare(installation: Installation, api: SellerApi | None = None, per_day: int | None = 2400) -> list[SliceResult]:
-    loader = SliceLoader(
-        installation.database, lambda _: api or api_of(installation.answer), installation.now, adaptive=False
-    )
-    return list(compare_sample(loader, requests_per_day=per_day, second_reading_seconds=0))
+    return list(compare_sample(_loader(installation, api), requests_per_day=per_day, second_reading_seconds=0))
 
 
 def _execute(installation: Installation, statement: str) -> int:
@@ -112,8 +118,7 @@ def test_an_upstream_that_is_away_is_asked_for_three_slices_an_hour(installation
 
 
 def test_two_processes_do_not_compare_at_once(installation: Installation) -> None:
-    loader = SliceLoader(installation.database, lambda _: api_of(installation.answer), installation.now, adaptive=False)
-    one = compare_sample(loader, requests_per_day=4800, second_reading_seconds=0)
+    one = compare_sample(_loader(installation), requests_per_day=4800, second_reading_seconds=0)
     next(one)
 
     assert _compare(installation, per_day=4800) == []
@@ -132,9 +137,8 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
         return installation.database.execute(of_list).all()
 
     def load(*, by_value: str | None = None) -> Receipt | None:
-        loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)
         request = SliceRequest(TRANSACTIONS, account, month, by_value=by_value)
-        (result,) = load_each([request], loader, second_reading_seconds=0)
+        (result,) = load_each([request], _loader(installation, api), second_reading_seconds=0)
         return result.receipt
 
     before, (account,), month = rows(), installation.keys, Window.month_of(installation.months[0])
@@ -143,7 +147,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
         assert load(by_value="a test") is None
         (held,) = open_holds(installation.database)
         if ended_by == "accept":
-            accept_load(SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False), held.id)
+            accept_load(_loader(installation, api), held.id)
         else:
             for reading in range(2, READINGS_TO_BELIEVE + 1):
                 installation.now += 21 * HOUR
@@ -151,3 +155,90 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
 
     assert open_holds(installation.database) == ()
     assert rows() == before
+
+
+EQUAL, DIFFERENT, REPAIRED, HELD, *_ = ComparisonResult
+ROW = "ctid = (SELECT min(ctid) FROM seller.transactions WHERE amount < -2)"
+CHANGES = {
+    "an amount": f"UPDATE seller.transactions SET amount = amount - 1 WHERE {ROW}",
+    "all amounts": "UPDATE seller.transactions SET amount = amount * -3",
+    "a day": f"UPDATE seller.transactions SET local_day = local_day + 1 WHERE {ROW}",
+    "an empty value": f"UPDATE seller.transactions SET description = '' WHERE {ROW}",
+    "a key": "UPDATE seller.transactions SET sku = 'x' || sku",
+    "a row that is gone": f"DELETE FROM seller.transactions WHERE {ROW}",
+    "all rows": "DELETE FROM seller.transactions",
+    "rows of another program": "INSERT INTO seller.transactions (posted_date, transaction_type, sku, amount, "
+    "local_day, account, load_id, page) SELECT posted_date, 'Fee', 'x', 1, local_day, account, load_id, page "
+    "FROM seller.transactions",
+}
+
+
+def _compare_all(installation: Installation, *, repairs: str | None = None) -> list[Comparison]:
+    months = [Window.month_of(month) for month in installation.months]
+    slices = comparable_slices(installation.database, [TRANSACTIONS], installation.keys, months, installation.now)
+    requests = [SliceRequest(each.dataset, each.account, each.window) for each, _ in slices]
+    with api_of(installation.answer) as api:
+        comparer = SliceComparer(installation.database, lambda _: api, installation.now, repairs=repairs)
+        return list(comparer.compare_each(requests, {requests[-1]}))
+
+
+def _stored(installation: Installation, table: str = "seller.transactions") -> list[Any]:
+    return sorted(map(repr, installation.database.execute(text(f"SELECT * FROM {table}")).all()))
+
+
+def _content(installation: Installation) -> list[Any]:
+    rows = "SELECT posted_date, transaction_type, sku, description, amount, currency, local_day"
+    return sorted(map(repr, installation.database.execute(text(f"{rows} FROM seller.transactions")).all()))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_another_program_changed_is_found_and_repaired(installation: Installation, change: str) -> None:
+    before = _content(installation)
+    installation.database.execute(text(change))
+    altered, loads = _stored(installation), _stored(installation, "platform.loads")
+
+    found = _compare_all(installation)
+    left = (_stored(installation), _stored(installation, "platform.loads"))
+    repaired = _compare_all(installation, repairs="Ada")
+
+    assert DIFFERENT in {each.result for each in found}
+    assert all(each.listed and bool(each.examples) is (each.result is DIFFERENT) for each in found)
+    assert [each.may_have_changed for each in found] == [False] * (len(found) - 1) + [True]
+    assert left == (altered, loads)
+    assert [each.result for each in repaired] == [REPAIRED if each.result is DIFFERENT else EQUAL for each in found]
+    assert _content(installation) == before
+    months = [Window.month_of(month) for month in installation.months]
+    changes = [changes_since(installation.database, TRANSACTIONS, found[0].account, month) for month in months]
+    assert ["for Ada at" in repair for each in changes for repair in each.repairs] == [
+        True for each in found if each.result is DIFFERENT
+    ]
+    assert {each.result for each in _compare_all(installation)} == {EQUAL}
+
+
+def test_what_the_upstream_loses_is_held_and_published_by_accept(installation: Installation) -> None:
+    before, whole = _content(installation), installation.rows
+    installation.rows = {slice_: rows[:1] for slice_, rows in whole.items()}
+
+    held = _compare_all(installation, repairs="Ada")
+    kept = _content(installation)
+    with api_of(installation.answer) as api:
+        for each in open_holds(installation.database):
+            accept_load(_loader(installation, api), each.id)
+
+    assert {each.result for each in held} == {HELD}
+    assert kept == before
+    assert len(_content(installation)) == len(whole)
+    assert {each.result for each in _compare_all(installation)} == {EQUAL}
+
+
+def test_examples_name_row_field_and_both_values(installation: Installation) -> None:
+    sku, amount = installation.database.execute(
+        text(f"UPDATE seller.transactions SET amount = amount - 1 WHERE {ROW} RETURNING sku, amount")
+    ).one()
+
+    (different,) = [each for each in _compare_all(installation) if each.result is DIFFERENT]
+
+    assert (different.not_stored, different.not_listed) == (1, 1)
+    sentences = " ".join(different.examples)
+    assert str(sku) in sentences
+    assert f"{amount + 1:f}".rstrip("0") in sentences

@@ -1,11 +1,22 @@
-"""Tests how people name accounts, by key or by title, and which accounts can be read."""
+"""Tests how people name accounts, which of them can be read, and that an account keeps a key that no other has."""
+
+from collections.abc import Sequence
 
 import pytest
+from sqlalchemy import text
 
 from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnknownAccountError, UnusableAccountError
+from seller_platform.warehouse.connections.account_keys import with_keys
 from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts_named, save_accounts
+from seller_platform.warehouse.connections.accounts import (
+    KnownAccount,
+    KnownConnection,
+    account_named,
+    accounts_named,
+    save_accounts,
+    save_connection,
+)
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -100,3 +111,65 @@ def test_an_account_that_cannot_be_read_has_no_zone_of_its_own(title: str, zone:
 
     assert caught.value.exit_code == 4
     assert account.zone_or_utc.key == (zone if "/Berlin" in zone else "UTC")
+
+
+def _of(number: int, seller: str | None, country: str = "US", marketplace: str = "M") -> Account:
+    return Account(number, f"Shop {number}", country, "USD", "UTC", marketplace, seller)
+
+
+def _listed(database: Database, *accounts: Account, connection: str = "default") -> tuple[Sequence[str], str]:
+    """List accounts, as a connection that is believed, and return their keys and what would be doubted."""
+    save_connection(database, KnownConnection(connection, f"http://{connection}", "http://auth", "client"))
+    keyed, doubt = with_keys(database, connection, accounts)
+    save_accounts(database, connection, [(each.key, each) for each in keyed])
+    return [each.key for each in keyed], doubt
+
+
+@pytest.mark.parametrize(
+    ("now", "keys", "doubted"),
+    [
+        ([_of(1, "A", "CA"), _of(2, "B")], ["us-1", "us-2"], []),
+        ([_of(1, None), _of(2, "B")], ["us-1", "us-2"], []),
+        ([_of(2, "B"), _of(3, "C")], ["us-2", "us-3"], []),
+        ([_of(0, "A"), _of(1, None), _of(2, "B")], ["us-0", "us-1", "us-2"], []),
+        ([_of(7, "A"), _of(2, "B")], ["us-1", "us-2"], ["us-1 was account 1 of seller A.M and is account 7 of"]),
+        ([_of(1, "B"), _of(2, "A")], ["us-2", "us-1"], ["us-1 was account 1", "us-2 was account 2"]),
+        (
+            [_of(1, "C"), _of(2, "B")],
+            ["us-1", "us-2"],
+            ["us-1 was account 1 of seller A.M and is account 1 of seller C"],
+        ),
+        ([_of(1, "A", marketplace="N")], ["us-1"], ["of seller A.M and is account 1 of seller A.N"]),
+        ([_of(1, "C"), _of(7, "A")], ["us-1-2", "us-1"], ["us-1 was account 1"]),
+        ([_of(2, "A"), _of(3, "B")], ["us-1", "us-2"], ["us-1 was account 1", "us-2 was account 2"]),
+    ],
+)
+def test_an_account_keeps_its_key_and_another_identity_is_named(
+    database: Database, now: list[Account], keys: list[str], doubted: list[str]
+) -> None:
+    _listed(database, _of(1, "A"), _of(2, "B"))
+
+    found, doubt = _listed(database, *now)
+
+    assert found == keys
+    assert all(each in doubt for each in doubted)
+    assert doubt.count("was account") == len(doubted)
+
+
+def test_connections_share_an_account_only_if_number_and_seller_are_equal(database: Database) -> None:
+    first, _ = _listed(database, _of(1, "A"), _of(2, "B"), _of(3, None))
+
+    second, _ = _listed(database, _of(1, "A"), _of(2, "X"), _of(3, None), _of(4, "B"), connection="europe")
+    gone, _ = _listed(database, _of(2, "B"))
+    back, _ = _listed(database, _of(1, "A", "CA"), _of(2, "B"))
+
+    assert first == ["us-1", "us-2", "us-3"]
+    assert second == ["us-1", "us-2.europe", "us-3.europe", "us-4.europe"]
+    assert (gone, back) == (["us-2"], ["us-1", "us-2"])
+
+
+def test_a_key_of_generated_rows_is_not_given_to_an_account(database: Database) -> None:
+    row = "INSERT INTO seller.accounts (account, id, connection, load_id, page) VALUES ('us-1', 1, 'sandbox', 0, 0)"
+    database.execute(text(row))
+
+    assert _listed(database, _of(1, "A")) == (["us-1-2"], "")

@@ -1,4 +1,4 @@
-"""Tests the rows of each mart with rows that a test inserts one by one."""
+"""Tests the rows of each mart, and the insights, with rows that a test inserts one by one."""
 
 from datetime import date, timedelta
 from decimal import Decimal
@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import Build
+from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 PROFIT = mart_named("account_profit_daily")
 PRODUCTS = mart_named("product_performance_monthly")
@@ -528,3 +531,68 @@ def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:
 
     assert without == []
     assert _settled(shop, "earnings and payouts") == [(None, Decimal("90.00"), None, None, "not comparable")]
+
+
+_SNAPSHOT = "2026-04-01"
+
+
+@pytest.fixture
+def unnamed(shop: Shop) -> Shop:
+    """A shop whose sales and inventory have a row without a SKU each."""
+    shop.sell("2026-02-20", "A", 1, "15.00")
+    shop.sell("2026-03-01", "A", 2, "30.00")
+    shop.post("2026-03-01", "Fee", "-1.00", "A")
+    shop.stock("A", 10)
+    for day in ("2026-02-20", "2026-03-01"):
+        shop.insert("daily_product_sales", (day, None, None, None, 1, "7.00", "0", "0", "0", day))
+    shop.insert("inventory", (None, None, None, None, 5, 0, 1, 5, None, None, None, None, _SNAPSHOT))
+    shop.insert("warehouse_stock", (None, None, 3, None, "available", None, _SNAPSHOT))
+    mark_loaded(shop.database, dataset_named("daily_product_sales"), ACCOUNT, Window.month_of(date(2026, 2, 1)))
+    return shop
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_a_mart_of_rows_without_a_sku_agrees_with_its_inputs(unnamed: Shop, mart: Mart) -> None:
+    build = unnamed.build(mart)
+
+    assert build.rows > 0
+    assert [
+        result.check.name for result in build.check_results if not result.passed and not result.check.is_warning
+    ] == []
+
+
+def test_sales_without_a_sku_count_for_the_account_and_for_no_product(unnamed: Shop) -> None:
+    unnamed.build(mart_named("account_profit_daily"))
+    unnamed.build(mart_named("product_performance_monthly"))
+
+    assert unnamed.rows("SELECT sum(product_sales) FROM marts.account_profit_daily")[0][0] == 37
+    assert unnamed.rows("SELECT sku, units, units_before FROM marts.product_performance_monthly") == [("A", 2, 1)]
+
+
+def test_rows_without_a_sku_are_no_product_whose_costs_are_read(unnamed: Shop) -> None:
+    assert skus_of_account(unnamed.database, ACCOUNT) == ["A"]
+
+
+TODAY = date(2026, 4, 1)
+
+
+def test_insights_name_what_runs_out_earns_less_or_lacks_a_cost(shop: Shop) -> None:
+    connect_accounts(shop.database, [(ACCOUNT, Account(1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1"))])
+    mark_loaded(shop.database, DAILY_PRODUCT_SALES, ACCOUNT, Window(date(2026, 1, 1), TODAY))
+    for sku, february, march in (("CUP", "100.00", "80.00"), ("JAR", "100.00", "99.00"), ("MUG", "100.00", "60.00")):
+        shop.sell("2026-02-10", sku, 10, february)
+        shop.sell("2026-03-10", sku, 10, march)
+    shop.sell("2026-03-11", "NEW", 20, "61.00")
+    for sku in ("CUP", "JAR"):
+        shop.cost(sku, "2026-01-01", None, '[{"cost_element": "Goods", "amount": 5, "currency": "USD"}]')
+    shop.stock("CUP", 2)  # a third of a unit each day
+    shop.stock("JAR", 1)
+    shop.stock("NEW", 0)
+
+    insights = build_insights(shop.database, [ACCOUNT], TODAY)
+
+    assert insights == [
+        "Runs out this week: Name of JAR of Shop, on 2026-04-04; 2 products do in all.",
+        "Margin fell most in March 2026: Name of CUP of Shop, from 50.0 to 37.5 percent of its sales.",
+        "Sales without a cost in March 2026: 121.00 USD of Shop, which are 40.3 percent of its sales.",
+    ]

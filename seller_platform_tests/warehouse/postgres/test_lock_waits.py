@@ -1,4 +1,4 @@
-"""Tests that a long wait for a lock of any kind is logged, with who holds it."""
+"""Tests that advisory locks are released, and that a long wait for a lock of any kind is logged, with who holds it."""
 
 import re
 import threading
@@ -8,8 +8,9 @@ from contextlib import closing
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, text
 
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform_tests.support.waiting import wait_for
@@ -67,3 +68,37 @@ def test_nothing_is_logged_of_short_waits_or_long_work(engine: Engine, caplog: p
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7), pg_sleep(1)")
 
     assert caplog.messages == []
+
+
+NAME = "orders|us-1|2026-03"
+
+
+def is_taken(database: Database, key: str) -> bool:
+    """Return whether another connection holds the lock of a key, which is an SQL expression."""
+    return not database.execute(text(f"SELECT pg_try_advisory_xact_lock({key})")).scalar_one()
+
+
+NAMED = f"hashtextextended('{NAME}', 0)"
+
+
+def test_a_connection_holds_a_lock_over_transactions_until_its_block_ends(database: Database) -> None:
+    with database.connect() as connection, releasing(connection):
+        hold(connection, NAME)
+        connection.commit()
+        during = is_taken(database, NAMED)
+        with database.connect() as other, releasing(other):
+            assert not try_hold(other, NAME)
+
+    assert during
+    assert not is_taken(database, NAMED)
+
+
+def test_a_block_that_fails_releases_its_locks_and_rolls_back(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError), database.connect() as connection, releasing(connection):
+        assert try_hold(connection, NAME)
+        connection.commit()
+        connection.execute(text("CREATE TABLE seller.half_done (id integer)"))
+        raise ZeroDivisionError
+
+    assert not is_taken(database, NAMED)
+    assert database.execute(text("SELECT to_regclass('seller.half_done')")).scalar_one() is None

@@ -1,15 +1,17 @@
-"""Tests that tables of datasets follow the contract, all have comments, and receipts are selected by days."""
+"""Tests that tables of datasets and views of their newest snapshots follow the contract, and all have comments."""
 
 from datetime import date, timedelta
 
 import pytest
 from sqlalchemy import select, text
 
-from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
+from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.comments import SCHEMAS
+from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, history_of, loads_of, table_for
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 ORDERS = dataset_named("orders")
 APRIL = Window.month_of(date(2026, 4, 1))
@@ -78,3 +80,60 @@ def test_every_schema_of_the_database_has_its_sentence(database: Database) -> No
     schemas = database.execute(text(f"SELECT nspname FROM pg_namespace WHERE NOT ({others})")).scalars()
 
     assert set(schemas) == set(SCHEMAS)
+
+
+STOCK = dataset_named("warehouse_stock")
+BERLIN, ADELAIDE = "at-1", "au-2"
+SNAPSHOTS = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
+
+
+@pytest.fixture(autouse=True)
+def _accounts(database: Database) -> None:
+    accounts = [
+        (BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1")),
+        (ADELAIDE, Account(2, "Shop", "AU", "AUD", "Australia/Adelaide", "AU", "S2")),
+    ]
+    connect_accounts(database, accounts)
+
+
+def _snapshot(database: Database, account: str, day: str, *quantities: int) -> None:
+    rows = [("SKU", f"Shelf {n}", n, "A1", "available", f"{day}T00:00:00+00:00", day) for n in quantities]
+    store_slice(database, STOCK, Window.day(date.fromisoformat(day)), rows, account)
+
+
+def _latest(database: Database) -> list[tuple[object, ...]]:
+    statement = "SELECT account, local_day, quantity FROM seller.warehouse_stock_latest ORDER BY 1, 2, 3"
+    return [tuple(row) for row in database.execute(text(statement))]
+
+
+def test_each_account_has_the_rows_of_its_own_newest_snapshot(database: Database) -> None:
+    _snapshot(database, BERLIN, "2026-03-01", 1, 2)
+    _snapshot(database, BERLIN, "2026-03-02", 3, 4)
+    _snapshot(database, ADELAIDE, "2026-03-01", 5)
+
+    latest = _latest(database)
+
+    assert latest == [(BERLIN, date(2026, 3, 2), 3), (BERLIN, date(2026, 3, 2), 4), (ADELAIDE, date(2026, 3, 1), 5)]
+
+
+@pytest.mark.parametrize("dataset", SNAPSHOTS, ids=lambda dataset: dataset.name)
+def test_a_view_has_the_columns_of_its_table(database: Database, dataset: Dataset) -> None:
+    with database.begin() as connection:
+        statement = (
+            "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute "
+            "WHERE attrelid = CAST(:relation AS regclass) AND attnum > 0 ORDER BY attnum"
+        )
+        of_table = connection.execute(text(statement), {"relation": dataset.table}).all()
+        of_view = connection.execute(text(statement), {"relation": f"{dataset.table}_latest"}).all()
+
+    assert of_view == of_table
+
+
+def test_a_view_that_reads_it_stays_where_a_column_is_added(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text("CREATE VIEW public.of_others AS SELECT sku FROM seller.inventory_latest"))
+        connection.execute(text("ALTER TABLE seller.inventory ADD COLUMN colour text"))
+        create_latest_views(connection)
+
+        assert connection.execute(text("SELECT colour FROM seller.inventory_latest")).all() == []
+        assert connection.execute(text("SELECT sku FROM public.of_others")).all() == []
