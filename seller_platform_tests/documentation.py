@@ -17,7 +17,7 @@ from seller_platform import errors
 from seller_platform.cli import _COMMANDS
 from seller_platform.cli.docs.command import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
-from seller_platform.contract.dataset import Dataset, Slicing, Source
+from seller_platform.contract.dataset import Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
@@ -142,15 +142,11 @@ def _datasets() -> str:
 
     def rows() -> Iterator[tuple[str, ...]]:
         for dataset in DATASETS:
-            yield f"`seller/{dataset.name}`", f"`{dataset.path}`", _partitions(dataset), dataset.doc
+            of_reports = "account; every report that was requested" if dataset.source is Source.REPORT else None
+            partitions = of_reports or _PARTITIONS[dataset.slicing]
+            yield f"`seller/{dataset.name}`", f"`{dataset.path}`", partitions, dataset.doc
 
     return table(("asset, table", "endpoint", "partitions", "a row is"), rows())
-
-
-def _partitions(dataset: Dataset) -> str:
-    if dataset.source is Source.REPORT:
-        return "account; every report that was requested"
-    return _PARTITIONS[dataset.slicing]
 
 
 def _assets() -> str:
@@ -228,7 +224,6 @@ def _commands() -> str:
 
 def _options() -> str:
     """Return a section for each command without commands of its own: usage, description, arguments and options."""
-
     return "\n\n".join(_section_of(command, " ".join(("seller-platform", *names))) for command, names in all_commands())
 
 

@@ -50,7 +50,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "warehouse.loads.holds": tuple(f"{_LOADS}/test_{name}.py" for name in ("hold_rules", "holds")),
     "warehouse.loads.day_changes": (f"{_LOADS}/test_hold_rules.py", f"{_LOADS}/test_holds.py"),
     "warehouse.loads.receipts": (
-        *(f"{_LOADS}/test_{name}.py" for name in ("receipts", "days_due", "holds")),
+        *(f"{_LOADS}/test_{name}.py" for name in ("days_due", "holds")),
         "ingest/loads/test_planner.py",
     ),
     "warehouse.loads.retention": (f"{_LOADS}/test_retention.py",),
@@ -64,7 +64,6 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "service.access": (
         "service/lists/test_endpoints.py",
         "service/lists/test_replica.py",
-        "service/oauth/test_approvals_page.py",
         "service/oauth/test_consent_choices.py",
         "service/oauth/test_token_endpoint.py",
     ),

@@ -65,14 +65,11 @@ def renewed(kept: Mapping[str, str], names: Iterable[str], version: str = __vers
         ValueError: A name is gone that an earlier version of the same major version has.
     """
     names = sorted({*names})
-    gone = sorted(name for name in {*kept} - {*names} if _promises(kept[name], version))
+    first, now = Version(f"{Version(version).major}"), Version(version)
+    gone = sorted(name for name in {*kept} - {*names} if first <= Version(kept[name]) < now)
     if gone:
         raise ValueError(f"{version} must not take away what earlier versions promise:\n" + "\n".join(gone))
     return "".join(f"{kept.get(name, version)} {name}\n" for name in names)
-
-
-def _promises(earlier: str, version: str) -> bool:
-    return Version(earlier).major == Version(version).major and Version(earlier) < Version(version)
 
 
 def current_names(database_url: str) -> Iterator[str]:

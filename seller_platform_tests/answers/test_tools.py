@@ -1,16 +1,24 @@
-"""Tests of what holds for every tool, and of the accounts that an asker may see."""
+"""Tests the tools against sixty known answers and pandas, by hostile calls, and for askers of few accounts."""
 
+import json
 import re
+from collections import Counter
 from dataclasses import replace
 from datetime import date
+from itertools import product
+from random import Random
 
+import psycopg
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from seller_platform.answers.asker import Asker
+from seller_platform.answers.metrics import METRICS, Dimension
 from seller_platform.answers.tools import TOOLS, Tool, call_tool
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
+from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
@@ -18,7 +26,10 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
+from seller_platform_tests.answers.company_frames import Company
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US
+from seller_platform_tests.support.hostile_calls import hostile_calls, leaks
+from seller_platform_tests.support.questions import questions
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -157,3 +168,162 @@ def test_a_cost_plan_names_what_cannot_be_written(asker: Asker) -> None:
 
     with pytest.raises(UnanswerableError, match="line 1, column from_date"):
         call_tool(asker, "cost_plan", {"lines": [{**line, "currency": "USD"}]})
+
+
+def test_sixty_questions_of_sixty_are_answered_right_or_rightly_refused(asker: Asker) -> None:
+    wrong = {}
+    for question in questions():
+        try:
+            answer = json.loads(call_tool(asker, question.tool, question.arguments).model_dump_json())
+            problems = question.problems(answer)
+        except UnanswerableError as refused:
+            problems = question.problems(None, str(refused), refused.candidates)
+        if problems:
+            wrong[question.ask] = problems
+
+    assert wrong == {}
+    assert Counter(question.kind for question in questions()) == {"plain": 30, "tempting": 20, "unanswerable": 10}
+
+
+def test_every_answer_about_rows_says_how_many_slices_may_differ(asker: Asker) -> None:
+    march = {"metric": "units", "accounts": [US], "first_day": "2026-03-01", "last_day": "2026-03-31"}
+    asked = {"accounts": {}, "coverage": {}, "problems": {}, "query": march, "explain": march, "stock": {}}
+
+    assert {name: call_tool(asker, name, arguments).proof.bound for name, arguments in asked.items()} == dict.fromkeys(
+        asked, asker.bound()
+    )
+    assert "no settled one was compared yet" in asker.bound()
+    assert call_tool(asker, "docs", {"words": "unsettled days"}).proof.bound is None
+
+
+def test_days_are_counted_only_of_lists_that_have_days(asker: Asker) -> None:
+    rows = call_tool(asker, "coverage", {}).rows
+
+    assert {row.month is None for row in rows} == {True, False}
+    assert all((row.days_read is None) is (row.month is None) for row in rows)
+
+
+def test_an_error_of_the_program_is_not_taken_for_a_slow_warehouse(asker: Asker, database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE platform.accounts RENAME TO other")
+    with pytest.raises(DBAPIError, match=r"platform\.accounts"):
+        call_tool(replace(asker, database=database, accounts=None), "accounts", {})
+
+
+def test_the_page_names_every_tool_in_order() -> None:
+    (text,) = [page.text for page in PAGES if page.name == "agents"]
+    table = text.partition("\n## The tools\n")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [tool.name for tool in TOOLS]
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(4_000, marks=pytest.mark.nightly)])
+def test_hostile_calls_see_no_rows_of_others_and_write_nothing(company: Database, asker: Asker, count: int) -> None:
+    ends: Counter[str] = Counter()
+    of_us = replace(asker, accounts=frozenset({US}))
+    transactions = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+    with psycopg.connect(company.url, autocommit=True) as connection:
+        before = connection.execute(transactions).fetchone()
+        for name, arguments in hostile_calls(Random(1), count):
+            try:
+                answer: object = call_tool(of_us, name, arguments, is_local=True).model_dump(mode="json")
+                ends["answered"] += 1
+            except UnanswerableError as refused:
+                assert not isinstance(refused.__cause__, DBAPIError | psycopg.Error), (name, arguments)
+                answer = [str(refused), *refused.candidates]
+                ends["refused"] += 1
+            assert leaks([name, arguments], answer) == [], (name, arguments)
+        assert connection.execute(transactions).fetchone() == before, "a transaction has written"
+
+    assert ends["answered"] > 20
+    assert ends["refused"] > 100
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM seller.orders", "SELECT * FROM platform.grants", "SELECT 1; SELECT 2", "SELECT 1 AS a, 2 AS a"],
+)
+def test_a_statement_of_an_agent_only_reads(asker: Asker, statement: str) -> None:
+    with pytest.raises(UnanswerableError):
+        call_tool(asker, "sql", {"statement": statement}, is_local=True)
+    with pytest.raises(UnanswerableError, match="there is no tool 'sql'"):
+        call_tool(asker, "sql", {"statement": "SELECT 1"})
+    statement = "SELECT set_config('role', 'none', true) AS role, session_user AS login"
+    [row] = call_tool(asker, "sql", {"statement": statement}, is_local=True).rows
+    assert row.values == {"role": "none", "login": "asker"}
+    with pytest.raises(UnanswerableError, match="Run `seller-platform database reader NAME`"):
+        as_owner = replace(asker, reader_url=asker.database.url)
+        call_tool(as_owner, "sql", {"statement": "SELECT 1"}, is_local=True)
+
+
+_MONTHS = {date(2026, 3, 1): date(2026, 3, 31), date(2026, 4, 1): date(2026, 4, 14)}
+_PRODUCTS = ("JUT-DOO-MAT-0018-MED", "COI-DOO-MAT-0001-EXTLAR", "Größe/ЧАЙ", "A&B?C=D#1")
+
+
+@pytest.fixture(scope="module")
+def frames(company: Database) -> Company:
+    return Company.read(company)
+
+
+def test_the_metrics_are_what_pandas_computes_of_every_account_and_month(asker: Asker, frames: Company) -> None:
+    for (first, last), account in product(_MONTHS.items(), (US, DE, AU)):
+        expected = frames.values(account, first, last)
+
+        for metric in METRICS:
+            question = {"metric": metric.name, "accounts": [account], "by": ["account", "month"]}
+            if expected[metric.name] is None:  # nothing that was sold has a cost
+                with pytest.raises(UnanswerableError, match=f"{metric.name} is not known"):
+                    call_tool(asker, "query", {**question, "first_day": first, "last_day": last})
+                continue
+            [row] = call_tool(asker, "query", {**question, "first_day": first, "last_day": last}).rows
+            assert (row.account, row.month, row.value) == (account, first, expected[metric.name]), metric.name
+
+
+def test_the_metrics_by_product_are_what_pandas_computes(asker: Asker, frames: Company) -> None:
+    days = {"first_day": "2026-01-01", "last_day": "2026-01-31"}
+    expected = {sku: frames.values(US, date(2026, 1, 1), date(2026, 1, 31), sku) for sku in _PRODUCTS}
+    by_product = [metric.name for metric in METRICS if Dimension.PRODUCT in metric.dimensions]
+
+    for name in by_product:
+        question = {"metric": name, "accounts": [US], "by": ["product"], "products": _PRODUCTS, **days}
+        answer = call_tool(asker, "query", question)
+        assert {row.product: row.value for row in answer.rows} == {sku: expected[sku][name] for sku in _PRODUCTS}, name
+    assert len(by_product) == 14
+
+
+def test_products_are_compared_although_only_the_first_ones_are_listed(asker: Asker, frames: Company) -> None:
+    months = {"first_day": "2026-03-01", "last_day": "2026-03-31", "other_first_day": "2026-01-01"}
+    question = {"metric": "units", "accounts": [US], "by": ["product"], **months, "other_last_day": "2026-01-31"}
+
+    first = call_tool(asker, "compare", {**question, "order": "largest", "limit": 5}).rows
+
+    january = {row.product: frames.values(US, date(2026, 1, 1), date(2026, 1, 31), row.product) for row in first}
+    assert [row.other_value for row in first] == [january[row.product]["units"] for row in first]
+    with pytest.raises(UnanswerableError, match="grain of whole months"):
+        call_tool(asker, "compare", {**question, "other_last_day": "2026-01-30"})
+
+
+@pytest.mark.parametrize("tool", ["query", "compare"])
+@pytest.mark.parametrize("metric", ["units", "profit_margin"])
+def test_rows_come_in_the_order_that_is_asked_for(asker: Asker, tool: str, metric: str) -> None:
+    periods = {"first_day": "2026-03-01", "last_day": "2026-03-31"}
+    if tool == "compare":
+        periods |= {"other_first_day": "2026-01-01", "other_last_day": "2026-01-31"}
+    question = {"metric": metric, "accounts": [US], "by": ["product"], **periods}
+    every = call_tool(asker, tool, {**question, "limit": 1_000}).rows
+    values = sorted(row.value for row in every if row.value is not None)
+
+    first = {
+        order: call_tool(asker, tool, {**question, "order": order, "limit": 3}).rows
+        for order in ("largest", "smallest")
+    }
+
+    assert [row.value for row in first["smallest"]] == values[:3]
+    assert [row.value for row in first["largest"]] == values[:-4:-1]
+    assert [row.product for row in every] == sorted(row.product for row in every)
+    assert len({row.product for row in every}) == len(every) > 6
+
+
+def test_there_are_fifteen_metrics_with_a_sentence_each() -> None:
+    assert len({metric.name for metric in METRICS}) == 15
+    assert all(metric.doc.endswith(".") and metric.dimensions for metric in METRICS)

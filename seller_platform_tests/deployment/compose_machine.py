@@ -109,9 +109,10 @@ class Machine:
         check = self.services[name].get("healthcheck", {})
         if check.get("disable"):
             return self.running[name].poll() is None
-        test = check["test"] if check else _image_check()
+        # The health check of the image checks the service.
+        of_image = (_DOCKER / "Dockerfile").read_text().rpartition("CMD ")[2]
         asked = subprocess.run(
-            self.command(test[1:]),
+            self.command(check["test"][1:] if check else yaml.safe_load(of_image)),
             env=self.environment_of(name),
             capture_output=True,
             timeout=PATIENCE_SECONDS,
@@ -192,12 +193,6 @@ def _run_of_dockerfile(etc: Path) -> None:
     for path in copied[1].split():
         shutil.copy(TOP / path, etc)
     subprocess.run(["sh", "-ec", copied[2].replace("/etc/dagster", str(etc))], check=True)
-
-
-def _image_check() -> list[str]:
-    """Return the health check of the image, which checks the service."""
-    command: list[str] = yaml.safe_load((_DOCKER / "Dockerfile").read_text().rpartition("CMD ")[2])
-    return ["CMD", *command]
 
 
 def _is_open(port: int) -> bool:

@@ -221,7 +221,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
             interface = Deployment(
                 machine.running["webserver"], tmp_path, {"Dagster UI": f"http://127.0.0.1:{machine.ports['3000']}"}
             )
-            interface.materialize("accounts")
+            interface.launch("__ASSET_JOB", "accounts")
             interface.await_quiet()
             counted, sent, refreshes = number_of(database_url, *COUNTED), _sent(upstream), upstream.refreshes
 

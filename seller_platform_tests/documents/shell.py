@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from seller_platform_tests.support.processes import COMMAND, completed, run, started
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
@@ -87,15 +88,14 @@ class Shell:
             output,
             errors,
         ):
-
-            def read() -> str:
-                return "".join(os.pread(file.fileno(), 1 << 20, 0).decode() for file in (output, errors))
-
-            wait_for(lambda: os.fstat(output.fileno()).st_size or command.poll() is not None, explain=lambda _: read())
+            wait_for(
+                lambda: os.fstat(output.fileno()).st_size or command.poll() is not None,
+                explain=lambda _: _read(output, errors),
+            )
             if command.poll() is None:
                 os.kill(command.pid, signal.SIGINT)
             code = command.wait(PATIENCE_SECONDS)
-            self.printed = read()
+            self.printed = _read(output, errors)
         return code
 
     def spelled(self, text: str) -> str:
@@ -109,15 +109,11 @@ class Shell:
         """Run `connect`, which prints an address where there is no browser, and approve the access there."""
         variables = {**self.variables, "BROWSER": "false"}
         with started(arguments, variables, folder=self.folder) as (command, output, errors):
-
-            def read() -> str:
-                return "".join(os.pread(file.fileno(), 1 << 20, 0).decode() for file in (output, errors))
-
-            first = wait_for(read, lambda text: "http" in text or command.poll() is not None)
+            first = wait_for(lambda: _read(output, errors), lambda text: "http" in text or command.poll() is not None)
             if "http" in first:
                 self.approve(next(word for word in first.split() if word.startswith("http")))
             code = command.wait(PATIENCE_SECONDS)
-            self.printed = read()
+            self.printed = _read(output, errors)
         return code
 
     def _run_in_bash(self, line: str) -> subprocess.CompletedProcess[str]:
@@ -129,3 +125,7 @@ class Shell:
         )
         self.folder = Path(kept.read_text().strip())
         return ended
+
+
+def _read(*files: IO[str]) -> str:
+    return "".join(os.pread(file.fileno(), 1 << 20, 0).decode() for file in files)

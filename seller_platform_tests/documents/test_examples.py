@@ -82,7 +82,7 @@ NOT_TYPED = {
             "docker compose -f docker/compose.yaml -f docker/compose.celery.yaml up --detach",
             "celery --app seller_platform.orchestration.celery_runs worker --queues dagster",
         ),
-        "deployment/test_celery.py runs the programs of both files",
+        "deployment/test_compose.py runs the programs of both files",
     ),
 }
 """Lines that this test does not type, each with its reason."""

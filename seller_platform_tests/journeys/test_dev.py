@@ -88,7 +88,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         lost, connected = (_connect_through(between, place) for _ in range(2))
         with place.databases() as (served, _):
             execute(served, "DELETE FROM service.access_tokens")
-        place.request_reports()
+        place.launch("request_reports")
         wait_for(place.under_way, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
         number = place.backfill(LOADED)
         # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
@@ -100,7 +100,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         broken = between.faults / between.seen.total()
         plan.is_over = True
         # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
-        place.materialize("accounts")
+        place.launch("__ASSET_JOB", "accounts")
         wait_for(lambda: _checks_when_quiet(place), lambda red: red in GREEN, pause_seconds=5)
         with place.databases() as (_, warehouse):
             jobs = stored(warehouse, "SELECT state FROM platform.report_jobs")

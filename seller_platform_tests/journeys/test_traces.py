@@ -18,7 +18,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.collector import Collected, Collector, collector
+from seller_platform_tests.support.collector import Collector, collector
 from seller_platform_tests.support.processes import (
     document,
     environment,
@@ -167,10 +167,6 @@ def _assert_that_the_load_leads_into_the_service(traced: Collector, *, rows: int
         }
 
 
-def _errors(spans: list[Collected]) -> dict[str, str]:
-    return {span.name: span.attributes["error.type"] for span in spans if span.is_error}
-
-
 def test_what_fails_is_told_by_its_kind_alone(
     traced: Collector, database: Database, database_url: str, tmp_path: Path
 ) -> None:
@@ -193,7 +189,8 @@ def test_what_fails_is_told_by_its_kind_alone(
 
     assert b"ValueError" in result.stderr
     assert {span.service for span in traced.spans} == {"mine"}
-    assert _errors(traced.spans) == {"work": "RequestRefusedError", "GET /no/such/path": "404"}
+    errors = {span.name: span.attributes["error.type"] for span in traced.spans if span.is_error}
+    assert errors == {"work": "RequestRefusedError", "GET /no/such/path": "404"}
     assert b"title-canary" not in b"".join(traced.bodies)
 
 

@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_435,
     "warehouse": 19_140,
     "contract": 1_323,
-    "tests": 57_103,
+    "tests": 56_956,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -53,7 +53,7 @@ def newest_metadata(instance: dg.DagsterInstance, key: dg.AssetKey, partition: s
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
-_LAUNCH = """
+LAUNCH = """
 mutation ($location: String!, $job: String!, $assets: [AssetKeyInput!], $config: RunConfigData!) {
   launchRun(executionParams: {
     selector: {
@@ -82,7 +82,7 @@ class CodeLocation:
     def launch(self, job: str, *assets: str, config: Mapping[str, Any] = MappingProxyType({})) -> str:
         """Launch a run as the UI does, and return its id."""
         keys = [{"path": [asset]} for asset in assets] or None
-        launched = self.ask(_LAUNCH, location=self.name, job=job, assets=keys, config=dict(config))["launchRun"]
+        launched = self.ask(LAUNCH, location=self.name, job=job, assets=keys, config=dict(config))["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 

@@ -17,6 +17,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform.warehouse.readers.fingerprints import fingerprints
+from seller_platform_tests.support.dagster_instance import LAUNCH
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -43,16 +44,6 @@ mutation ($parameters: LaunchBackfillParams!) {
   }
 }
 """
-_RUN = """
-mutation ($job: String!, $assets: [AssetKeyInput!]) {
-  launchRun(executionParams: {
-    selector: {
-      repositoryName: "__repository__", repositoryLocationName: "seller_platform", jobName: $job,
-      assetSelection: $assets
-    }, runConfigData: {}
-  }) { __typename ... on PythonError { message } }
-}
-"""
 _UNDER_WAY = """
 {
   partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
@@ -64,12 +55,8 @@ query ($assets: [AssetKeyInput!]!) {
   assetNodes(assetKeys: $assets) { partitionStats { numMaterialized numPartitions } }
 }
 """
-_STATE = """
-{
-  assetNodes { assetKey { path } isMaterializable partitionStats { numMaterialized numFailed numPartitions } }
-  partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
-  runsOrError(limit: 500) { ... on Runs { results { status parentRunId } } }
-}
+_ASSETS = """
+{ assetNodes { assetKey { path } isMaterializable partitionStats { numMaterialized numFailed numPartitions } } }
 """
 _CHECKS = """
 {
@@ -198,18 +185,12 @@ class Deployment:
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         return str(launched["backfillId"])
 
-    def request_reports(self) -> None:
-        """Launch the job that requests a report for each account."""
-        self._launch("request_reports")
-
-    def materialize(self, name: str) -> None:
-        """Launch a run of an asset without partitions."""
-        self._launch("__ASSET_JOB", [{"path": ["seller", name]}])
-
-    def _launch(self, job: str, assets: Sequence[dict[str, list[str]]] | None = None) -> None:
+    def launch(self, job: str, dataset: str | None = None) -> None:
+        """Launch a run of a job, or one of Dagster's own job that materializes a dataset without partitions."""
+        chosen = {"job": job, "assets": None if dataset is None else [{"path": ["seller", dataset]}]}
         # The code location may have been killed a moment ago.
         wait_for(
-            lambda: self.ask(_RUN, job=job, assets=assets)["launchRun"],
+            lambda: self.ask(LAUNCH, location="seller_platform", config={}, **chosen)["launchRun"],
             lambda launched: launched["__typename"] == "LaunchRunSuccess",
             explain=str,
             pause_seconds=_LOOK_SECONDS,
@@ -217,8 +198,7 @@ class Deployment:
 
     def state(self) -> State:
         """Return what the UI shows now."""
-        found = self.ask(_STATE)
-        under_way = _under_way(found)
+        nodes, under_way = self.ask(_ASSETS)["assetNodes"], self.under_way()
         return State(
             under_way.backfills,
             under_way.runs,
@@ -226,7 +206,7 @@ class Deployment:
                 "/".join(node["assetKey"]["path"]): Progress(
                     stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
                 )
-                for node in found["assetNodes"]
+                for node in nodes
                 if (stats := node["partitionStats"]) is not None and node["isMaterializable"]
             },
         )
@@ -236,7 +216,11 @@ class Deployment:
 
         It takes a small part of the time that the partitions of all assets take.
         """
-        return _under_way(self.ask(_UNDER_WAY))
+        found = self.ask(_UNDER_WAY)
+        return UnderWay(
+            {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
+            [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
+        )
 
     def await_quiet(self) -> None:
         """Wait until no backfill and no run is under way."""
@@ -388,13 +372,6 @@ def deployment(home: Path, *options: str, **variables: str) -> Iterator[Deployme
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-
-
-def _under_way(found: dict[str, Any]) -> UnderWay:
-    return UnderWay(
-        {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
-        [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
-    )
 
 
 def _is_answer(found: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from seller_platform.contract import dataset_named
+from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import LAST_DAY, Served, execute
 from seller_platform_tests.support.stored_rows import add_rows
@@ -115,7 +115,7 @@ def fill(service: Served) -> None:
             "INSERT INTO service.products VALUES ('us-1', %s, %s, %s, %s, %s, %s, 10)",
             *(sku, asin, parent, "Mug, blue" if sku == MUG else "Bowl", price, rank),
         )
-    for day in _days(date(2026, 1, 1), LAST_DAY):
+    for day in Window(date(2026, 1, 1), LAST_DAY + timedelta(days=1)).each_day():
         for currency, per_euro in (("EUR", "1"), ("USD", "1.25")):
             execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
     _fill_sales(service.database)
@@ -164,7 +164,3 @@ def _store(database: Database, name: str, rows: Iterable[Values], *, tag: str | 
     day = (lambda row: row[str(dataset.day)][:10]) if dataset.is_dated else lambda row: LAST_DAY
     stored = [(*(row[column.name] for column in dataset.columns), day(row)) for row in rows]
     add_rows(database, dataset, stored, account="us-1", tags=(tag,))
-
-
-def _days(first: date, last: date) -> Iterable[date]:
-    return (first + timedelta(days=number) for number in range((last - first).days + 1))

@@ -9,9 +9,7 @@ from itertools import count
 from seller_platform_tests.faults.world.bodies import Command, Ending
 from seller_platform_tests.support.raw_server import (
     Answer,
-    Ask,
     Fault,
-    Wire,
     drip,
     html_page,
     reset_in_the_body,
@@ -23,6 +21,7 @@ Change = Callable[[bytes], bytes]
 _EVERY = 1_000_000
 _UNAVAILABLE = Ending(4, ("attempts",))
 _DATES = {"Date": "Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After": "Sun, 06 Nov 1994 08:49:44 GMT"}
+_LOGIN = {"Location": "https://world.example/login?next=x"}
 _COUNT = count(1)
 
 
@@ -58,10 +57,6 @@ def _at_a_row(body: bytes) -> bytes:
     return body[: body.rfind(b"\n", 0, len(body) * 3 // 4) + 1]
 
 
-def _in_a_cell(body: bytes) -> bytes:
-    return body.rstrip()[:-3]
-
-
 def _elsewhere(body: bytes) -> bytes:
     return body[: -1 - next(_COUNT) % max(1, len(body) - 1)]
 
@@ -81,10 +76,6 @@ def _members(body: bytes) -> bytes:
 def _empty_as(code: int) -> Fault:
     """Send a page without rows as a status without a body."""
     return sent(lambda answer: [answer.encode() if len(answer.body) > 200 else Answer(code).encode()])
-
-
-def _redirected(wire: Wire, ask: Ask) -> None:
-    wire.send(Answer(302, headers={"Location": "https://world.example/login?next=x"}).encode())
 
 
 _REPORTS = (Command.LOAD, Command.DOWNLOAD)
@@ -108,7 +99,7 @@ TRANSPORTS: dict[str, Transport] = {
     "once less than its length": Transport(_sent("length", cut=_at_a_row), 1),
     "once without the last chunk": Transport(_sent("chunked", cut=_at_a_row), 1),
     "once to the end, cut at a row": Transport(_sent("close", encode=_at_a_row), 1),
-    "once to the end, cut in a cell": Transport(_sent("close", encode=_in_a_cell), 1),
+    "once to the end, cut in a cell": Transport(_sent("close", encode=lambda body: body.rstrip()[:-3]), 1),
     "once gzip, cut": Transport(_sent("length", "gzip", lambda body: _half(gzip.compress(body))), 1),
     "once gzip, cut in its second member": Transport(_sent("length", "gzip", lambda body: _members(body)[:-5]), 1),
     "once deflate, cut": Transport(_sent("length", "deflate", lambda body: _half(zlib.compress(body))), 1),
@@ -117,7 +108,7 @@ TRANSPORTS: dict[str, Transport] = {
     ),
     "once a reset": Transport(reset_in_the_body(), 1),
     "once a page of HTML": Transport(html_page(), 1),
-    "once a redirect to a login": Transport(_redirected, 1, commands=_REPORTS),
+    "once a redirect to a login": Transport(status(302, headers=_LOGIN), 1, commands=_REPORTS),
     "503 for less than two seconds": Transport(status(503, retry_after="1.2"), 1, pause_seconds=2),
     "503 until a date": Transport(status(503, headers=_DATES), 1, pause_seconds=7),
     "429 with a negative pause": Transport(status(429, retry_after="-5"), 1),

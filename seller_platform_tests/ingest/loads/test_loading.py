@@ -14,6 +14,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import (
     ContractViolationError,
     NotOfferedError,
+    SellerPlatformError,
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
@@ -29,17 +30,21 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 SUMS = dataset_named("sales_by_date")
-MARCH = Window.month_of(date(2026, 3, 1))
+MARCH, NOW = Window.month_of(date(2026, 3, 1)), datetime(2026, 3, 10, 20, tzinfo=UTC)
+BROKEN = ContractViolationError("list", "broken")
 
 
-def _never(_: str) -> Any:
-    raise AssertionError("no request is sent")
+def _raise(error: SellerPlatformError) -> Callable[[SliceRequest], None]:
+    def load(_: SliceRequest) -> None:
+        raise error
+
+    return load
 
 
 def _load_each(
     requests: Sequence[SliceRequest], work: Callable[[SliceRequest], Any], database: Database, **options: Any
 ) -> Iterator[SliceResult]:
-    loader = SliceLoader(database, _never, datetime(2026, 3, 10, 20, tzinfo=UTC), "run", adaptive=False)
+    loader = SliceLoader(database, lambda _: pytest.fail("a request is sent"), NOW, "run", adaptive=False)
     return load_each(requests, loader, elsewhere=lambda request, _: work(request), **options)
 
 
@@ -139,10 +144,7 @@ def test_a_day_that_lost_a_row_to_another_day_is_read_in_the_same_refresh(databa
 def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> None:
     failed, snapshot = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), SliceRequest(STOCK, TOKYO.key, None)
 
-    def refuse(_: SliceRequest) -> None:
-        raise ContractViolationError("list", "broken")
-
-    refused = list(_load_each([failed, snapshot], refuse, database))
+    refused = list(_load_each([failed, snapshot], _raise(BROKEN), database))
     before = refusals(database)
     list(_load_each([failed], lambda _: None, database))
     after = refusals(database)
@@ -157,15 +159,11 @@ def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> No
 
 def test_a_list_that_others_are_answered_for_is_refused_for_the_account(database: Database) -> None:
     refused = NotOfferedError(SUMS.name, SUMS.path, 404)
-
-    def refuse(_: SliceRequest) -> None:
-        raise refused
-
     connect_accounts(database, [(key, TOKYO.account) for key in (TOKYO.key, "de-2")])
     request = SliceRequest(SUMS, TOKYO.key, MARCH)
-    before = [each.error for each in _load_each([request], refuse, database)]
+    before = [each.error for each in _load_each([request], _raise(refused), database)]
     mark_loaded(database, SUMS, "de-2", MARCH)
-    after = [each.error for each in _load_each([request], refuse, database)]
+    after = [each.error for each in _load_each([request], _raise(refused), database)]
 
     assert before == [refused]
     assert [error.code for error in after if error is not None] == ["RefusedForAccountError"]
@@ -173,11 +171,8 @@ def test_a_list_that_others_are_answered_for_is_refused_for_the_account(database
 
 
 def test_results_go_on_while_the_warehouse_is_away() -> None:
-    def fail(_: SliceRequest) -> None:
-        raise ContractViolationError("list", "broken")
-
     with Database("postgresql://user@127.0.0.1:1/none") as away:
-        (result,) = _load_each(_requests(1), fail, away)
+        (result,) = _load_each(_requests(1), _raise(BROKEN), away)
 
     assert isinstance(result.error, ContractViolationError)
 

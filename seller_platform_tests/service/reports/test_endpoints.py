@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import Window, dataset_named
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_lines, csv_parts
 from seller_platform.service.reports.jobs import reserve_report
@@ -31,6 +31,7 @@ from seller_platform_tests.support.served import (
     ANN,
     BOB,
     Served,
+    ask,
     body_of,
     connect,
     count_rows,
@@ -113,10 +114,6 @@ def _rows(client: httpx.Client, report_id: str, **more: str) -> list[dict[str, A
     return list(body_of(_download(client, report_id, **more)))
 
 
-def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[str, Any]]:
-    return list(body_of(client.get(dataset.path, params={**US, "per_page": "500", **query}))["data"])
-
-
 def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> None:
     _fill(shop.database, "us-1", 2, date(2020, 1, 31))
     with shop.client(ANN) as client:
@@ -126,7 +123,7 @@ def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> 
         )
         status = _await(client, of_day)
         rows, table = _rows(client, of_day), _download(client, of_day, format="csv")
-        listed = _listed(client, DAILY, start_date=str(DAY), end_date=str(DAY))
+        listed = body_of(ask(client, DAILY.path, **US, per_page=500, start_date=DAY, end_date=DAY))["data"]
         execute(shop.database, "UPDATE seller.daily_product_sales SET units_ordered = 99 WHERE local_day = %s", DAY)
         after = _rows(client, of_day, format="json")
         for report_id in (of_product, empty):

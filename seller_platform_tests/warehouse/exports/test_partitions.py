@@ -59,10 +59,6 @@ def _order(name: str, total: Decimal | None = None, product: str | None = None, 
     return (name, f"{day}T03:30:00+02:00", "Shipped", total, "EUR", 2, "SKU", None, product, day)
 
 
-def _stock(day: str, quantity: int) -> Row:
-    return ("SKU", "Main", quantity, "A1", "available", f"{day}T00:00:00+00:00", day)
-
-
 def _export(database: Database, folder: Path, *months: Window | None, source: Dataset = ORDERS) -> list[Exported]:
     exported = []
     for result in export_partitions(database, source, [(ACCOUNT, month) for month in months], str(folder)).values():
@@ -138,7 +134,8 @@ def test_only_what_changed_is_replaced_in_one_commit(database: Database, tmp_pat
 
 def test_snapshots_follow_those_stored_month_by_month(database: Database, tmp_path: Path) -> None:
     for day, quantity in (("2026-02-27", 3), ("2026-02-28", 1), ("2026-03-01", 2)):
-        _load(database, STOCK, Window.day(date.fromisoformat(day)), [_stock(day, quantity)])
+        row = ("SKU", "Main", quantity, "A1", "available", f"{day}T00:00:00+00:00", day)
+        _load(database, STOCK, Window.day(date.fromisoformat(day)), [row])
     (first,) = _export(database, tmp_path, None, source=STOCK)
     database.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day = '2026-02-27'"))
     _load(database, STOCK, Window.day(date(2026, 3, 2)), [])

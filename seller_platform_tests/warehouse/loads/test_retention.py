@@ -27,11 +27,6 @@ def _snapshot(database: Database, day: date) -> int:
     return _load(database, STOCK, Window.day(day), day, "SKU", "Shelf")
 
 
-def _days(database: Database) -> list[date]:
-    days = database.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
-    return list(days.scalars())
-
-
 def _receipts(database: Database) -> set[int]:
     return set(database.execute(text("SELECT id FROM platform.loads")).scalars())
 
@@ -57,7 +52,8 @@ def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> No
 
     assert would == did
     assert did.rows["warehouse_stock"] == 2
-    assert _days(database) == [date(2026, 6, 29), date(2026, 7, 31), *last, *fresh]
+    kept = stored(database, "SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1")
+    assert kept == [(day,) for day in (date(2026, 6, 29), date(2026, 7, 31), *last, *fresh)]
     assert _prune(database).rows["warehouse_stock"] == 0
 
 

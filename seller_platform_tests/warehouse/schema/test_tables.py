@@ -11,6 +11,7 @@ from seller_platform.warehouse.schema.comments import SCHEMAS
 from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, history_of, loads_of, table_for
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.served import stored
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 ORDERS = dataset_named("orders")
@@ -87,31 +88,19 @@ BERLIN, ADELAIDE = "at-1", "au-2"
 SNAPSHOTS = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
 
 
-@pytest.fixture(autouse=True)
-def _accounts(database: Database) -> None:
-    accounts = [
-        (BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1")),
-        (ADELAIDE, Account(2, "Shop", "AU", "AUD", "Australia/Adelaide", "AU", "S2")),
-    ]
-    connect_accounts(database, accounts)
-
-
 def _snapshot(database: Database, account: str, day: str, *quantities: int) -> None:
     rows = [("SKU", f"Shelf {n}", n, "A1", "available", f"{day}T00:00:00+00:00", day) for n in quantities]
     store_slice(database, STOCK, Window.day(date.fromisoformat(day)), rows, account)
 
 
-def _latest(database: Database) -> list[tuple[object, ...]]:
-    statement = "SELECT account, local_day, quantity FROM seller.warehouse_stock_latest ORDER BY 1, 2, 3"
-    return [tuple(row) for row in database.execute(text(statement))]
-
-
 def test_each_account_has_the_rows_of_its_own_newest_snapshot(database: Database) -> None:
+    account = Account(1, "Shop", "DE", "EUR", "UTC", "EU", "S1")
+    connect_accounts(database, [(key, account) for key in (BERLIN, ADELAIDE)])
     _snapshot(database, BERLIN, "2026-03-01", 1, 2)
     _snapshot(database, BERLIN, "2026-03-02", 3, 4)
     _snapshot(database, ADELAIDE, "2026-03-01", 5)
 
-    latest = _latest(database)
+    latest = stored(database, "SELECT account, local_day, quantity FROM seller.warehouse_stock_latest ORDER BY 1, 2, 3")
 
     assert latest == [(BERLIN, date(2026, 3, 2), 3), (BERLIN, date(2026, 3, 2), 4), (ADELAIDE, date(2026, 3, 1), 5)]
 
