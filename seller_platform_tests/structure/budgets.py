@@ -18,9 +18,9 @@ BUDGETS = {
     "answers": 1_411,
     "ingest": 3_397,
     "client": 4_435,
-    "warehouse": 19_140,
+    "warehouse": 19_141,
     "contract": 1_323,
-    "tests": 56_956,
+    "tests": 56_955,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

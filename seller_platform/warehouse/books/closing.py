@@ -31,7 +31,7 @@ from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
-from seller_platform.warehouse.marts.tables import CONTRADICTED
+from seller_platform.warehouse.marts.tables import CONTRADICTED, PROBLEMS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.currencies import digits_of
@@ -65,7 +65,7 @@ JOIN platform.bookings ON bookings.account = other AND bookings.ledger_month = r
 WHERE repeated.account = %(account)s AND repeated.month = %(month)s LIMIT 1
 """
 _FAILED_CHECK = f"""
-SELECT month, concat_ws(' ', message, next_step) FROM platform.causes
+SELECT month, concat_ws(' ', message, next_step) FROM ({PROBLEMS.select}) AS problem
 WHERE dataset = %(table)s AND account = %(account)s AND month = ANY (%(months)s) AND kind = '{CONTRADICTED}'
   AND severity = 'error'
 ORDER BY month LIMIT 1

@@ -22,6 +22,7 @@ from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.database import IDENTITY, driver_of
+from seller_platform.warehouse.schema.slice_problems import TRIED_SLICES
 from seller_platform.warehouse.schema.tables import SELLER
 
 RETRIED_AFTER = timedelta(hours=1)
@@ -57,7 +58,7 @@ changed AS (
     UNION ALL
     SELECT dataset, account, month,
            CAST(jsonb_build_array(kind, dataset, month, concat_ws(' ', message, next_step)) AS text), NULL
-    FROM platform.causes
+    FROM ({tried}) AS cause
     WHERE blocks AND %(folder)s = '' AND dataset = ANY (%(input)s) AND account = ANY (%(accounts)s)
       AND (%(of_months)s OR month IS NULL OR month >= date_trunc('month', %(now)s) - interval '3 months')
 ),
@@ -97,6 +98,9 @@ SELECT %(name)s::text AS name, account, month, missing, problem, fingerprint, is
 FROM state {condition}
 ORDER BY account, month
 """)
+
+# Only these block. PostgreSQL takes longer to plan the union of all problems than to read it.
+_TRIED = sql.SQL(TRIED_SLICES.select.replace("%", "%%"))
 
 # A command reports at its end what it has made without a run. If it was killed, Dagster does not know it. What waited
 # for an input need not wait longer than it.
@@ -259,7 +263,7 @@ def partition_states(
     }
     for name, values in zip(DerivedInput._fields, zip(*derived.inputs, strict=True), strict=True):
         bindings[name] = list(values)
-    statement = _STATES.format(identity=IDENTITY, condition=_ARE_DUE if only_due else sql.SQL(""))
+    statement = _STATES.format(identity=IDENTITY, tried=_TRIED, condition=_ARE_DUE if only_due else sql.SQL(""))
     with driver_of(connection).cursor(row_factory=class_row(PartitionState)) as cursor:
         return cursor.execute(statement, bindings).fetchall()
 

@@ -1,9 +1,8 @@
 """The view `platform.problems`: what is wrong now, one row for each thing.
 
-Each module that makes something also has the SELECT of what may be wrong with it, as a `ProblemSource`. Their union is
-the view `platform.causes`, by which marts know what they must not be built from. People read `platform.problems`, which
-says of each cause who knows it, and leaves out retired accounts. Both are created anew after each upgrade, because they
-follow from the contract.
+Each module that makes something also has the SELECT of what may be wrong with it, as a `ProblemSource`. The view is
+their union, without retired accounts, and says who knows what. It is created anew after each upgrade, because it
+follows from the contract. Marts and closings ask a source itself: they need retired accounts, too.
 """
 
 from collections.abc import Sequence
@@ -57,7 +56,6 @@ _ABSENT = {
     "currency": "CAST(NULL AS text)",
     "next_step": "CAST(NULL AS text)",
     "exit_code": "CAST(NULL AS integer)",
-    "blocks": "false",
 }
 _COLUMNS = {
     "dataset": "The table in schema seller; of a mart marts.NAME, of files exports.NAME.",
@@ -75,7 +73,6 @@ _COLUMNS = {
     "message": "What happened; of a failed slice with the next step.",
     "next_step": "What to do; null where the message says it.",
     "exit_code": "With which exit code a command ends for it.",
-    "blocks": "Whether the stored rows may not be those of the upstream, so that no mart is built from them.",
 }
 _ACKNOWLEDGED = {
     "acknowledged_until": "Until which day a person knows it; null where no person does.",
@@ -88,7 +85,7 @@ _SOURCE = (
 )
 _VIEW = """
 SELECT problem.*, known.until AS acknowledged_until, known.by AS acknowledged_by
-FROM platform.causes AS problem
+FROM ({}) AS problem
 LEFT JOIN platform.acknowledgements AS known
        ON known.kind = problem.kind AND known.dataset = problem.dataset AND known.account = problem.account
       AND known.month IS NOT DISTINCT FROM problem.month AND known.message = problem.message
@@ -103,14 +100,14 @@ WHERE problem.kind = 'retired'
 
 
 def create_problems(connection: Connection, sources: Sequence[ProblemSource]) -> None:
-    """Create both views anew."""
+    """Create the view anew."""
     absent = ", ".join(f"{value} AS {name}" for name, value in _ABSENT.items())
     columns = ", ".join(_COLUMNS).replace(
         "exit_code", f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
     )
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
-    driver = driver_of(connection)
-    comment = "What is wrong now with all accounts, retired ones too; platform.problems is what people need of it."
-    create_view(driver, "platform.causes", sql.SQL(" UNION ALL ".join(selects)), comment, _COLUMNS)
-    comment = "What is wrong now, one row for each thing."
-    create_view(driver, "platform.problems", sql.SQL(_VIEW), comment, _COLUMNS | _ACKNOWLEDGED)
+    view, comment = (
+        sql.SQL(_VIEW).format(sql.SQL(" UNION ALL ".join(selects))),
+        "What is wrong now, one row for each thing.",
+    )
+    create_view(driver_of(connection), "platform.problems", view, comment, _COLUMNS | _ACKNOWLEDGED)

@@ -30,7 +30,6 @@ PASSWORD = "correct horse battery"
 NOT_READABLE = {
     "platform": {
         "alerts",
-        "causes",
         "connections",
         "grants",
         "kept_settledness",
