@@ -61,8 +61,7 @@ def discover(
         run_id: The Dagster run, for the receipt.
         second_reading_seconds: The pause before that.
         accepted: The doubt of a held list; a list that says the same is published.
-        repairs: Who asked to store what is listed: rows are compared by value, and what another program changed is not
-            held.
+        repairs: Who asked to store what is listed: rows are compared by value.
 
     Raises:
         ReadingHeldError: The list is held. Only its receipt was stored.
@@ -114,7 +113,7 @@ def _discover(
                 notes[WAITING] = list(waiting)
             facts = replace(facts, requests=facts.requests + 1, notes=notes)
             account = identities or first_few([*waiting.values()], ACCOUNTS_NAMED)
-            judge = Judge((), is_second, accepted, bool(repairs), account, needs_person=bool(identities))
+            judge = Judge((), is_second, accepted, account, needs_person=bool(identities))
             receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
             save_accounts(database, connection.name, [(each.key, each.account) for each in known])

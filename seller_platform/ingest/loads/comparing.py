@@ -109,7 +109,7 @@ class SliceComparer(SliceLoader):
             (connection,) = (each for each in connections(self.database) if each.name == name)
             return discover(lambda _: api, self.database, connection, run_id=None, repairs=self.repairs)[1]
         # The comparison was the first reading.
-        return super().load(replace(request, by_value=self.repairs, repairs=True, is_second=True))
+        return super().load(replace(request, by_value=self.repairs, is_second=True))
 
     def compare_each(
         self, requests: Sequence[SliceRequest], changing: Collection[SliceRequest] = ()

@@ -34,7 +34,6 @@ class SliceRequest:
         is_second: It was read before, and the reading was implausible.
         lookback_days: How many days back rows may still change; by default as the dataset says.
         by_value: On whose behalf the stored rows are compared by value: nothing that earlier loads kept is believed.
-        repairs: A person asked for it: what another program changed is not held.
         accepted: The doubt of a held reading; a reading that says the same is published.
     """
 
@@ -45,7 +44,6 @@ class SliceRequest:
     is_second: bool = False
     lookback_days: int | None = None
     by_value: str | None = None
-    repairs: bool = False
     accepted: Accepted | None = field(default=None, hash=False)
 
     def __str__(self) -> str:
@@ -91,7 +89,7 @@ def load_slice(
     started_at = utc_now()
     settled, was_settled = _settled_days(database, account, request, window, started_at=started_at)
     is_second = request.is_second or accepted is not None
-    judge = Judge(settled, is_second=is_second, accepted=accepted, repairs=request.repairs)
+    judge = Judge(settled, is_second=is_second, accepted=accepted)
     slice_ = Slice.of(account, dataset, window)
     if dataset.is_dated and (why := why_it_waits(database, account)):
         raise ReadingHeldError(str(slice_), why[1], why[0])

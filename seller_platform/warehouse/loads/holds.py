@@ -297,8 +297,6 @@ class Judge:
         settled: The days of the window that were read after their last expected change.
         is_second: The slice was read before with the same result; days that are still in doubt are held.
         accepted: The doubt that an operator accepted.
-        repairs: A person asked to store what a comparison lists: if that is what loads have stored before, it is not in
-            doubt. A load that brings back rows which another program deleted needs no person for that.
         account: Says of accounts that they have another number, seller, time zone or currency than before.
         needs_person: Only a person accepts this, however often the list says the same: other rows could come under
             their keys.
@@ -307,7 +305,6 @@ class Judge:
     settled: Collection[date] | Collection[str] = frozenset()
     is_second: bool = False
     accepted: Accepted | None = None
-    repairs: bool = False
     account: str = ""
     needs_person: bool = False
 

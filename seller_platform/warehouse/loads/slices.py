@@ -334,10 +334,7 @@ class Load:
         if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
             whole = replace(whole, facts=replace(facts := whole.facts, notes={**facts.notes, DATED_ANEW: days}))
         parts, is_repair = [whole], is_altered and self._is_listed_as_loaded(cursor)
-        is_brought_back = self._by_value is None and stored.count < self.spool.count
-        if judge is not None and is_repair and (judge.repairs or is_brought_back):
-            judge = None  # it is what loads have stored before
-        if judge is not None:
+        if judge is not None and not is_repair:  # what loads have stored before is not in doubt
             parts = self._judged(cursor, whole, judge, pending, gone)
             if not judge.is_second:
                 for doubt in (part.doubt for part in parts if part.doubt is not None):

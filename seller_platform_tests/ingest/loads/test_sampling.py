@@ -132,9 +132,9 @@ def test_two_processes_do_not_compare_at_once(installation: Installation) -> Non
 def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
     installation: Installation, change: str, ended_by: str
 ) -> None:
-    def rows() -> object:
-        of_list = text("SELECT posted_date, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
-        return installation.database.execute(of_list).all()
+    def rows() -> list[tuple[Any, ...]]:
+        of_list = text("SELECT local_day, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
+        return [tuple(row) for row in installation.database.execute(of_list)]
 
     def load(*, by_value: str | None = None) -> Receipt | None:
         request = SliceRequest(TRANSACTIONS, account, month, by_value=by_value)
@@ -143,6 +143,8 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
 
     before, (account,), month = rows(), installation.keys, Window.month_of(installation.months[0])
     _execute(installation, f"UPDATE seller.transactions SET {change} WHERE local_day < '{month.end}'")
+    slice_ = (account, month.start)  # what loads have stored before would not be in doubt
+    installation.rows[slice_] = [{**row, "amount": round(5 * row["amount"], 2)} for row in installation.rows[slice_]]
     with api_of(installation.answer) as api:
         assert load(by_value="a test") is None
         (held,) = open_holds(installation.database)
@@ -154,7 +156,20 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
                 assert (load() is None) is (reading < READINGS_TO_BELIEVE)
 
     assert open_holds(installation.database) == ()
-    assert rows() == before
+    assert sorted(rows()) == sorted(
+        (day, sku, amount * 5 if day < month.end else amount) for day, sku, amount in before
+    )
+
+
+def test_what_another_program_changed_is_repaired_by_a_comparison_at_random(installation: Installation) -> None:
+    before = _content(installation)
+    _execute(installation, "UPDATE seller.transactions SET amount = amount * -3")
+
+    results = _all_hours(installation, 24 * 7)
+
+    assert _content(installation) == before
+    changed = [each.receipt for each in results if each.receipt is not None and each.receipt.changed]
+    assert {(each.notes or {})["repaired"]["by"] for each in changed} == {"a comparison at random"}
 
 
 EQUAL, DIFFERENT, REPAIRED, HELD, *_ = ComparisonResult
