@@ -77,7 +77,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         ("warehouse.schema.slices", "warehouse.schema.slice_problems", "warehouse.schema.unread_slices"),
         ("warehouse/monitoring", f"{_LOADS}/test_days_due.py", "cli/status/test_problems.py"),
     ),
-    "service.limits.admission": ("service/limits/test_turns.py", "service/limits/test_admission.py"),
+    "service.limits": ("service/limits/test_turns.py", "service/limits/test_admission.py"),
 }
 """By the name of a module below `seller_platform`, paths below `seller_platform_tests`."""
 

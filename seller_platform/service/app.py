@@ -33,8 +33,7 @@ from seller_platform.service.http.responses import (
     error_answer,
     message_of,
 )
-from seller_platform.service.limits.admission import Admission
-from seller_platform.service.limits.policy import STANDARD, Limits
+from seller_platform.service.limits import STANDARD, Admission, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES

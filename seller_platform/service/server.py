@@ -25,7 +25,7 @@ from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.limits.policy import STANDARD, Limits
+from seller_platform.service.limits import STANDARD, Limits
 from seller_platform.service.metrics import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import run_worker
 

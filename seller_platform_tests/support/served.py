@@ -32,7 +32,7 @@ from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace

@@ -9,7 +9,7 @@ from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.options import database_options
 from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.public_url import Location
-from seller_platform.service.limits.policy import limits_of
+from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service

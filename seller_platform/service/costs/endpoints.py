@@ -26,7 +26,7 @@ from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown
 from seller_platform.service.http.responses import JSON, json_answer
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import require_read

@@ -23,7 +23,7 @@ from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.page_queries import newest_day
 from seller_platform.service.pool import Connection

@@ -23,7 +23,7 @@ from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.http.bodies import LARGEST_JSON_BYTES
 from seller_platform.service.http.parameters import shown
 from seller_platform.service.http.responses import JSON, base_url_of
-from seller_platform.service.limits.admission import Admission
+from seller_platform.service.limits import Admission
 from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.service.openapi.operations import Operation, Route
 from seller_platform.service.pool import Store

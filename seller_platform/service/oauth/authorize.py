@@ -22,7 +22,7 @@ from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import base_url_of
-from seller_platform.service.limits.admission import Admission
+from seller_platform.service.limits import Admission
 from seller_platform.service.oauth.applications import Application, Origin, find_application, store_application
 from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url
 from seller_platform.service.oauth.consent_choices import (

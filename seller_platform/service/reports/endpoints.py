@@ -22,7 +22,7 @@ from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Count, Parameter, Query, SentParameter, Text, about, choice_of
 from seller_platform.service.http.responses import JSON, json_answer
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import SKU, find_skus

@@ -22,7 +22,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.warehouse.postgres.advisory_locks import LOCK, TRY_LOCK
 

@@ -23,7 +23,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.logs import log_context
 from seller_platform.service.http.idempotency import KEPT_HOURS
-from seller_platform.service.limits.policy import STANDARD, Limits
+from seller_platform.service.limits import STANDARD, Limits
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
     ARRIVALS,

@@ -19,7 +19,7 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.costs.store import delete_periods, write_periods
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo

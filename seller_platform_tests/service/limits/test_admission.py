@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import (

@@ -8,8 +8,7 @@ from functools import wraps
 import pytest
 
 from seller_platform.errors import NotAdmittedError
-from seller_platform.service.limits.admission import Turns
-from seller_platform.service.limits.policy import DEFAULT_PER_TOKEN, DEFAULT_PER_USER, limits_of
+from seller_platform.service.limits import DEFAULT_PER_TOKEN, DEFAULT_PER_USER, Turns, limits_of
 from seller_platform.settings import read_settings
 
 ANN, BOB, EVE = 1, 2, 3

@@ -16,7 +16,7 @@ import pytest
 
 from seller_platform.errors import ApiError
 from seller_platform.service.http.addresses import is_public
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
 from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, stored, submit

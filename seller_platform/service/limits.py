@@ -1,4 +1,6 @@
-"""Admits the requests of each route: their rate is counted, and they work when it is their turn.
+"""Limits of requests in a minute and at once: the numbers, and the admission of each request.
+
+The rate of the requests is counted, and they work when it is their turn.
 
 Turns are of five kinds, and none waits for another: the look-up of unknown tokens, what else is quick (new tokens,
 users, states of reports), pages, passwords, and the work of lists, costs, reports and statistics. The turns of requests
@@ -11,9 +13,11 @@ clients which request without a pause take little of the event loop.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from math import ceil
 
 from limits import RateLimitItemPerMinute
@@ -25,11 +29,11 @@ from starlette.responses import Response
 from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
-from seller_platform.service.http.addresses import network_of_client
-from seller_platform.service.limits.policy import Limits
+from seller_platform.service.http.addresses import is_loopback, network_of_client
 from seller_platform.service.metrics import Measures, notes_of
 from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pool import Store
+from seller_platform.settings import Settings
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it is for
@@ -40,6 +44,84 @@ _MOST_WAITING_PASSWORDS = 3
 RETRY_SECONDS = 1
 WAIT_SECONDS = 10.0
 MOST_WAITING = 20
+
+DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
+
+_FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
+_SPARE_CONNECTIONS = 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a process.
+
+    Attributes:
+        quick_at_once: How many quick requests are answered at once.
+        look_ups_at_once: How many unknown tokens are looked up at once.
+        pages_at_once: How many pages.
+        passwords_at_once: How many passwords are hashed or verified; each takes four threads and 64 MiB for a moment.
+        work_at_once: How many lists, costs, reports and statistics.
+        per_token: The requests of one token in a minute; 0 is no limit.
+        per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
+        open_reports: How many reports of one user may wait or be written at once.
+        report_bytes: How many bytes the stored reports of one user may take.
+        report_days: For how many days after its request a report can be downloaded.
+        periods_of_product: How many cost periods one product of an account may have.
+        periods_of_account: How many all products of an account may have.
+    """
+
+    quick_at_once: int = 8
+    look_ups_at_once: int = 2
+    pages_at_once: int = 4
+    passwords_at_once: int = 1
+    work_at_once: int = 4
+    per_token: int = 0
+    per_user: int = 0
+    open_reports: int = 20
+    report_bytes: int = 1 << 30
+    report_days: int = 7
+    periods_of_product: int = 10_000
+    periods_of_account: int = 200_000
+
+    @property
+    def connections(self) -> int:
+        """The connections to PostgreSQL that admitted requests need, with some for downloads."""
+        of_tokens = self.quick_at_once + self.look_ups_at_once
+        return of_tokens + self.pages_at_once + self.passwords_at_once + self.work_at_once + _SPARE_CONNECTIONS
+
+
+STANDARD = Limits()
+"""The limits without settings, and without rates."""
+
+
+def limits_of(
+    settings: Settings, *, host: str = "127.0.0.1", has_public_url: bool = False, processes: int = 1
+) -> Limits:
+    """Return the limits of each process of a service that listens on a host.
+
+    Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at
+    once are as many as processors, of which PostgreSQL needs one for each.
+    """
+    is_sandbox = is_loopback(host) and not has_public_url
+
+    def part(number: int, fewest: int = _FEWEST_AT_ONCE) -> int:
+        return max(fewest, -(-number // processes))
+
+    def rate(setting: int | None, default: int) -> int:
+        return part(setting if setting is not None else 0 if is_sandbox else default, 0)
+
+    return Limits(
+        quick_at_once=part(STANDARD.quick_at_once),
+        pages_at_once=part(STANDARD.pages_at_once),
+        work_at_once=part(settings.service_lists_at_once or min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)),
+        per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
+        per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
+        open_reports=settings.service_open_reports,
+        report_bytes=settings.service_report_bytes,
+        report_days=settings.service_report_days,
+        periods_of_product=settings.service_cost_periods_per_product,
+        periods_of_account=settings.service_cost_periods_per_account,
+    )
 
 
 class _Rates:
