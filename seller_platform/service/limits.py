@@ -177,7 +177,13 @@ class Admission:
         async def answer(request: Request) -> Response:
             key = (hash_of(bearer_token(request.headers)), route.resource)
             async with self._refusing_late(route.cost):
-                user = self._users.get(key) or await self._look_up(request, key)
+                user = self._users.get(key)
+                if user is None:
+                    async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
+                        user = (await authenticate(connection, request, resource=key[1])).id
+                    while len(self._users) >= _MOST_TOKENS:
+                        del self._users[next(iter(self._users))]
+                    self._users[key] = user
                 self._rates.count(request, key[0], user)
                 try:
                     async with self._turn(route.cost, user):
@@ -225,19 +231,6 @@ class Admission:
             self._measures.shed.labels(refusal.cause, cost.value).inc()
             await asyncio.sleep(RETRY_SECONDS)
             raise
-
-    async def _look_up(self, request: Request, key: _Key) -> int:
-        """Return the user of a token, and remember it.
-
-        Raises:
-            UnauthorizedError: The token is not valid.
-        """
-        async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
-            user = (await authenticate(connection, request, resource=key[1])).id
-        while len(self._users) >= _MOST_TOKENS:
-            del self._users[next(iter(self._users))]
-        self._users[key] = user
-        return user
 
 
 class _Share:
