@@ -6,12 +6,14 @@ page shows the sums. Metrics of reports are queried from PostgreSQL when the pag
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -20,14 +22,13 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
+from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
 _NOTES = "seller_platform.noted"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_OTHER = "other"
-_NOWHERE = "none"
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
 _REPORTS = """
@@ -72,12 +73,12 @@ def notes_of(scope: Scope) -> RequestNotes:
 
 def endpoint_of(scope: Scope) -> str:
     """Return the path of a request's route, such as `/sales/orders`; `none` without a route."""
-    return scope["route"].path if "route" in scope else _NOWHERE
+    return scope["route"].path if "route" in scope else "none"
 
 
 def method_of(method: str) -> str:
     """Return a method of HTTP; `other` for one that is not registered."""
-    return method if method in _METHODS else _OTHER
+    return method if method in _METHODS else "other"
 
 
 class Measures:
@@ -163,14 +164,21 @@ def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: s
 
 
 @contextmanager
-def measures_of_processes(registry: CollectorRegistry, folder: Path) -> Iterator[None]:
-    """Sum the metrics of processes that start within the block, in the registry; each counts in files of the folder."""
-    os.environ[_FOLDER] = str(folder)
-    try:
-        registry.register(_ProcessCollector(folder))
-        yield
-    finally:
-        del os.environ[_FOLDER]
+def measures_of_processes(registry: CollectorRegistry) -> Iterator[None]:
+    """Sum the metrics of processes that start within the block, in the registry; each counts in files of a folder.
+
+    The folder is deleted after the block, or when the process is ended by force.
+    """
+    with (
+        TemporaryDirectory(prefix="seller-platform-service-", ignore_cleanup_errors=True) as folder,
+        interruption.ending(partial(shutil.rmtree, folder, ignore_errors=True)),
+    ):
+        os.environ[_FOLDER] = folder
+        try:
+            registry.register(_ProcessCollector(Path(folder)))
+            yield
+        finally:
+            del os.environ[_FOLDER]
 
 
 class ReportCollector(Collector):
@@ -180,18 +188,17 @@ class ReportCollector(Collector):
         self._conninfo = conninfo(database_url, {"statement_timeout": "5000"})
 
     def collect(self) -> Iterator[Metric]:
-        reports: list[tuple[str, int, float]] | None = None
         try:
             with psycopg.connect(
                 self._conninfo, connect_timeout=3, application_name="seller-platform metrics"
             ) as connection:
                 reports = connection.execute(_REPORTS).fetchall()
         except psycopg.Error:
-            pass
+            reports = []
         yield GaugeMetricFamily(
-            "seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.", value=reports is not None
+            "seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.", value=bool(reports)
         )
-        if reports is None:
+        if not reports:
             return
         states = GaugeMetricFamily("seller_platform_service_reports", "Reports by state.", labels=("state",))
         for state, count, _ in reports:

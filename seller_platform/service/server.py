@@ -3,16 +3,12 @@
 import logging.config
 import os
 import resource
-import shutil
 import signal
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -38,14 +34,6 @@ _OTHER_FILES = 256  # files of a process beside the connections of its clients
 _LEVELS = {"seller_platform.service": "INFO", "uvicorn": "WARNING", "psycopg.pool": "ERROR"}
 
 
-@dataclass(frozen=True)
-class MetricsAddress:
-    """The address of the page for Prometheus; port 0 takes a free one."""
-
-    host: str
-    port: int
-
-
 def run_service(
     database_url: str,
     options: ServiceOptions = STANDARD_OPTIONS,
@@ -55,7 +43,7 @@ def run_service(
     connections: int = 2_000,
     trusted_proxies: Sequence[str] = (),
     workers: int = 1,
-    metrics: MetricsAddress | None = None,
+    metrics: tuple[str, int] | None = None,
     log_format: LogFormat = "text",
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
@@ -64,7 +52,8 @@ def run_service(
         port: 0 takes a free one, which the log names.
         connections: The most connections of each worker process.
         trusted_proxies: Addresses and networks whose X-Forwarded-* headers are trusted.
-        metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
+        metrics: Host and port of the page for Prometheus, which sums the metrics of all workers; port 0 takes a free
+            one. By default there is none.
 
     Raises:
         CannotListenError: The address is taken, or is not one of this machine.
@@ -79,15 +68,14 @@ def run_service(
         if options.location.undefended:
             _LOG.warning("%s", options.location.undefended)
         stack.enter_context(_signals_end_quietly())
-        folder = stack.enter_context(_folder_of_workers()) if workers > 1 else None
         if metrics is not None:
-            if folder is not None:
-                stack.enter_context(measures_of_processes(registry, folder))
+            if workers > 1:
+                stack.enter_context(measures_of_processes(registry))
             registry.register(ReportCollector(database_url))
-            page = metrics_page(registry, host=metrics.host, port=metrics.port, option="--metrics-port")
+            page = metrics_page(registry, host=metrics[0], port=metrics[1], option="--metrics-port")
             _LOG.info("metrics on %s", stack.enter_context(page))
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
-        if folder is None:
+        if workers == 1:
             app = create_app(database_url, options, registry=registry)
             _LOG.info(_READY, url)  # the listener has a backlog
             uvicorn.Server(bounded(app)).run([listener])
@@ -148,16 +136,6 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CannotListenError(host, port, error.strerror or str(error)) from error
     listener.set_inheritable(True)
     return listener
-
-
-@contextmanager
-def _folder_of_workers() -> Iterator[Path]:
-    """Create the folder of what workers share; delete it after the block, or when the process is ended by force."""
-    with (
-        TemporaryDirectory(prefix="seller-platform-service-", ignore_cleanup_errors=True) as folder,
-        interruption.ending(partial(shutil.rmtree, folder, ignore_errors=True)),
-    ):
-        yield Path(folder)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace
-from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
+from seller_platform.service.server import run_report_worker, run_service
 from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.postgres.database import Database
 
@@ -69,7 +69,7 @@ def run(
         connections=settings.service_connections,
         trusted_proxies=listed(settings.service_trusted_proxies),
         workers=workers,
-        metrics=None if metrics_port is None else MetricsAddress(metrics_host, metrics_port),
+        metrics=None if metrics_port is None else (metrics_host, metrics_port),
         log_format=settings.log_format,
     )
 
