@@ -11,8 +11,8 @@ The open reports are the queue. A worker writes the next one in a transaction th
 releases the lock when the worker dies. An attempt is counted when it begins, and uncounted when the worker is stopped.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Literal, LiteralString
 
@@ -85,19 +85,9 @@ _NEXT: LiteralString = f"{_JOB} WHERE user_id = %s AND state = 'processing' ORDE
 _COUNT_ATTEMPT = "UPDATE service.report_jobs SET attempts = attempts + %s WHERE id = %s"
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _END_IF_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '60s', true)"
-_PROGRESS = """
-UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
-"""
-_CHUNK = "INSERT INTO service.report_chunks (report_id, position, rows) VALUES (%s, %s, %b)"
-_COMPLETE = """
-UPDATE service.report_jobs
-SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, finished_at = now()
-WHERE id = %s
-"""
 _FAIL = """
 UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now() WHERE id = %s
 """
-_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
 
 
@@ -187,38 +177,6 @@ async def count_attempts(store: Store, report_id: int, number: int) -> None:
     """Add to the attempts of a report; of a worker that dies, they stay counted."""
     async with store.connection() as connection:
         await connection.execute(_COUNT_ATTEMPT, (number, report_id))
-
-
-async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
-    """Return the user who requested a report, restricted to its accounts.
-
-    The token that requested it may have been for some of the user's accounts only.
-
-    Raises:
-        NotFoundError: The user may no longer use the service.
-    """
-    owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
-    if owner is None:
-        raise NotFoundError("the user who requested the report may no longer use the service")
-    return replace(owner, consented_accounts=job.accounts)
-
-
-async def note_progress(store: Store, report_id: int, percent: int) -> None:
-    """Store the progress of a report, at most 99: only a completed one has 100."""
-    async with store.connection() as connection:
-        await connection.execute(_PROGRESS, (min(percent, 99), report_id))
-
-
-async def store_chunk(connection: Connection, report_id: int, position: int, rows: Sequence[str]) -> int:
-    """Store some rows of a report, and return their size in bytes."""
-    text = ",".join(rows).encode()
-    await connection.execute(_CHUNK, (report_id, position, text))
-    return len(text)
-
-
-async def complete_report(connection: Connection, report_id: int, *, rows: int, chunks: int, size: int) -> None:
-    """Mark a report as completed, in the transaction that stored its chunks."""
-    await connection.execute(_COMPLETE, (rows, chunks, size, report_id))
 
 
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:

@@ -13,18 +13,11 @@ from datetime import date
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
 from seller_platform.errors import NotAdmittedError, NotFoundError
-from seller_platform.service.access import Selector, select_accounts
+from seller_platform.service.access import Caller, Selector, select_accounts
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.page_queries import ChosenRows, Days, open_rows
-from seller_platform.service.pool import Connection, Store
-from seller_platform.service.reports.jobs import (
-    ReportRequestJob,
-    complete_report,
-    find_owner,
-    note_progress,
-    store_chunk,
-    stored_reports,
-)
+from seller_platform.service.pool import Connection, Store, fetch_record
+from seller_platform.service.reports.jobs import ReportRequestJob, stored_reports
 
 DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
 
@@ -35,6 +28,17 @@ DATASET_OF: Mapping[str, Dataset] = {
 }
 """The dataset whose rows a report holds, by the parameter that requests it."""
 
+_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
+# At most 99: only a completed report has 100.
+_PROGRESS = """
+UPDATE service.report_jobs SET progress = greatest(progress, least(%s, 99)) WHERE id = %s AND state = 'processing'
+"""
+_CHUNK = "INSERT INTO service.report_chunks (report_id, position, rows) VALUES (%s, %s, %b)"
+_COMPLETE = """
+UPDATE service.report_jobs
+SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, finished_at = now()
+WHERE id = %s
+"""
 _CHUNK_ROWS = 250
 _PROGRESS_SECONDS = 0.25
 
@@ -50,8 +54,12 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
     Raises:
         ApiError: The report can never be written.
     """
-    owner = await find_owner(connection, job)
-    selected = await select_accounts(connection, owner, Selector(**job.selection))
+    owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
+    if owner is None:
+        raise NotFoundError("the user who requested the report may no longer use the service")
+    # The token that requested it may have been for some of the user's accounts only.
+    caller = replace(owner, consented_accounts=job.accounts)
+    selected = await select_accounts(connection, caller, Selector(**job.selection))
     if sorted(selected.keys) != sorted(job.accounts):
         raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
     dataset = DATASET_OF[job.selector]
@@ -64,7 +72,9 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
         while rows := await cursor.fetchmany(_CHUNK_ROWS):
             written += len(rows)
             position += 1
-            size += await store_chunk(connection, job.id, position, [row for row, _ in rows])
+            text = ",".join(row for row, _ in rows).encode()
+            await connection.execute(_CHUNK, (job.id, position, text))
+            size += len(text)
             if size > room:
                 raise NotAdmittedError(
                     f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
@@ -73,8 +83,9 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
                 )
             if time.monotonic() - noted > _PROGRESS_SECONDS:
                 noted = time.monotonic()
-                await note_progress(store, job.id, written * 100 // rows[0][1])
-    await complete_report(connection, job.id, rows=written, chunks=position, size=size)
+                async with store.connection() as other:
+                    await other.execute(_PROGRESS, (written * 100 // rows[0][1], job.id))
+    await connection.execute(_COMPLETE, (written, position, size, job.id))
 
 
 def chosen_rows(selector: str, value: str) -> ChosenRows:
