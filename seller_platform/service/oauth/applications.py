@@ -97,13 +97,6 @@ SET name = excluded.name, redirect_uris = excluded.redirect_uris, registered_at 
 WHERE applications.origin = 'document' AND excluded.origin = 'document'
 """
 
-# A form that is sent again must not end the secret that it has shown.
-_REPLACE = """
-UPDATE service.applications SET secret_hash = %s WHERE client_id = %s AND owner_id = %s AND secret_hash = %s
-"""
-
-_DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s"
-
 
 def add_application(
     database: Database, name: str, *redirect_uris: str, resource: str | None = None, is_public: bool = False
@@ -150,17 +143,6 @@ async def own_applications(connection: Connection, owner_id: int) -> Sequence[Ap
 async def store_application(connection: Connection, application: Application) -> bool:
     """Store an application unless its id exists, and return whether it was stored; a document replaces what it said."""
     return (await connection.execute(_STORE, _values(application))).rowcount == 1
-
-
-async def replace_secret(connection: Connection, application: Application, secret: str) -> bool:
-    """Give a user's application another secret, and return whether it had the one that was read."""
-    values = (hash_of(secret), application.client_id, application.owner_id, application.secret_hash)
-    return (await connection.execute(_REPLACE, values)).rowcount == 1
-
-
-async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
-    """Delete a user's application, with all codes and tokens issued to it."""
-    await connection.execute(_DELETE, (client_id, owner_id))
 
 
 def _values(application: Application) -> dict[str, object]:

@@ -21,9 +21,7 @@ from seller_platform.service.oauth.applications import (
     Application,
     ApplicationSummary,
     Origin,
-    delete_application,
     own_applications,
-    replace_secret,
     store_application,
 )
 from seller_platform.service.oauth.registration_rules import check_application
@@ -42,6 +40,13 @@ _NOTICES = {
     "deleted": "The client is deleted. Its tokens no longer work.",
     "repeated": "This form was used already. Secrets are shown once; if you lost this one, make a new secret.",
 }
+
+# A form that is sent again must not end the secret that it has shown.
+_REPLACE = """
+UPDATE service.applications SET secret_hash = %s WHERE client_id = %s AND owner_id = %s AND secret_hash = %s
+"""
+# Deletes all codes and tokens issued to it, too.
+_DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s"
 
 
 async def show_clients(request: SignedInRequest) -> Response:
@@ -99,7 +104,8 @@ async def create_secret(request: SignedInRequest) -> Response:
     application, secret = await _own_application(request), secrets.token_urlsafe(32)
     async with request.connection.transaction():
         is_shown = request.form.get("replaced") == _secret_version(application) != ""
-        if not is_shown or not await replace_secret(request.connection, application, secret):
+        values = (hash_of(secret), application.client_id, request.user.id, application.secret_hash)
+        if not is_shown or (await request.connection.execute(_REPLACE, values)).rowcount != 1:
             return redirect(f"{DEVELOPERS}?notice=repeated")
         await request.record(EventKind.SECRET_CREATED, application)
     return _created(request, application, f"{application.name} has a new secret", secret)
@@ -114,7 +120,7 @@ async def delete_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/{client_id}/delete."""
     application = await _own_application(request)
     async with request.connection.transaction():
-        await delete_application(request.connection, application.client_id, owner_id=request.user.id)
+        await request.connection.execute(_DELETE, (application.client_id, request.user.id))
         await request.record(EventKind.APPLICATION_DELETED, application)
     return redirect(f"{DEVELOPERS}?notice=deleted")
 

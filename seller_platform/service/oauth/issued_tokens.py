@@ -193,58 +193,27 @@ async def issue_code(
     return code
 
 
-async def exchange_code(
-    connection: Connection, application: Application, grant: CodeExchange, *, resource: str | None = None
+async def use_grant(
+    connection: Connection, application: Application, grant: CodeExchange | Refresh, resource: str | None
 ) -> IssuedTokens | RefusedUse:
-    """Use a code and return the first tokens issued for it.
+    """Use a code or a refresh token, and return the tokens for it; without scopes, they do what the consent permits.
 
-    A second use of a code revokes the consent, with all tokens issued for it.
+    A second use revokes the consent, with its token family. That of a refresh token for agents gives the same tokens
+    again within a minute: they are derived from it, so that only hashes are stored.
 
     Args:
-        resource: The path of the resource that the code must be for, empty for the REST API; None is any.
+        resource: The path of the resource that the grant must be for, empty for the REST API; None is any.
     """
-    challenge = code_challenge(grant.code_verifier) if grant.code_verifier else None
-    values = {"redirect_uri": grant.redirect_uri, "code_challenge": challenge, "scopes": None, "resource": resource}
-    return await _use_once(connection, application, _CODE, grant.code, values)
-
-
-async def rotate(
-    connection: Connection, application: Application, grant: Refresh, *, resource: str | None = None
-) -> IssuedTokens | RefusedUse:
-    """Use a refresh token and return the next tokens; without scopes, they may do what the consent permits.
-
-    A second use of a refresh token revokes the consent, with its token family. That of a grant for agents gives the
-    same tokens again within a minute: they are derived from it, so that only hashes are stored.
-
-    Args:
-        resource: The path of the resource that the token must be for, empty for the REST API; None is any.
-    """
-    scopes = [scope.value for scope in scopes_of(grant.scope)] if grant.scope else None
-    return await _use_once(
-        connection, application, _REFRESH_TOKEN, grant.refresh_token, {"scopes": scopes, "resource": resource}
-    )
-
-
-async def revoke(connection: Connection, application: Application, token: str) -> int | None:
-    """Revoke a token of an application.
-
-    A refresh token revokes the consent, with its token family (RFC 7009 section 2.1).
-
-    Returns:
-        The user whose consent was revoked; None if none was.
-    """
-    values = {"hash": hash_of(token), "client_id": application.client_id}
-    async with connection.transaction():
-        user_id = await _revoke_consent(connection, _REFRESH_TOKEN, values)
-        await connection.execute(_END_ACCESS, values)
-    return user_id
-
-
-async def _use_once(
-    connection: Connection, application: Application, once: _SingleUse, secret: str, conditions: Mapping[str, object]
-) -> IssuedTokens | RefusedUse:
     key = secrets.token_bytes(_RANDOM_BYTES)
-    values = {**conditions, "hash": hash_of(secret), "client_id": application.client_id, "key": key}
+    values: dict[str, object] = {"client_id": application.client_id, "key": key, "resource": resource}
+    if isinstance(grant, CodeExchange):
+        once, secret = _CODE, grant.code
+        challenge = code_challenge(grant.code_verifier) if grant.code_verifier else None
+        values |= {"redirect_uri": grant.redirect_uri, "code_challenge": challenge, "scopes": None}
+    else:
+        once, secret = _REFRESH_TOKEN, grant.refresh_token
+        values["scopes"] = [scope.value for scope in scopes_of(grant.scope)] if grant.scope else None
+    values["hash"] = hash_of(secret)
     used = await connection.execute(_statement(_USE, once, once.condition), values)
     row = await used.fetchone()
     if row is not None:
@@ -270,6 +239,21 @@ async def _use_once(
         return RefusedUse(user_id, is_repeated=True)
     why = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
     return RefusedUse() if why is None else RefusedUse(*why)
+
+
+async def revoke(connection: Connection, application: Application, token: str) -> int | None:
+    """Revoke a token of an application.
+
+    A refresh token revokes the consent, with its token family (RFC 7009 section 2.1).
+
+    Returns:
+        The user whose consent was revoked; None if none was.
+    """
+    values = {"hash": hash_of(token), "client_id": application.client_id}
+    async with connection.transaction():
+        user_id = await _revoke_consent(connection, _REFRESH_TOKEN, values)
+        await connection.execute(_END_ACCESS, values)
+    return user_id
 
 
 async def _revoke_consent(

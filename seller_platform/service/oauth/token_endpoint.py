@@ -18,7 +18,7 @@ from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicDocument, base_url_of, token_answer
 from seller_platform.service.oauth.applications import Application, find_application
 from seller_platform.service.oauth.consent_choices import path_of_resource
-from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
+from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, revoke, use_grant
 from seller_platform.service.oauth.openapi import (
     CodeExchange,
     Refresh,
@@ -54,28 +54,24 @@ async def issue_tokens(store: Store, request: Request) -> Response:
         resource = _resource_of(request, form)
         grant_type = form.get("grant_type", "")
         if grant_type not in _GRANTS:
-            kind = "unsupported_grant_type" if grant_type else "invalid_request"
-            problem = f"grant_type is {shown(grant_type)}; it must be {' or '.join(_GRANTS)}"
-            raise TokenEndpointError(kind, problem)
+            code = "unsupported_grant_type" if grant_type else "invalid_request"
+            raise TokenEndpointError(code, f"grant_type is {shown(grant_type)}; it must be {' or '.join(_GRANTS)}")
         grant = _read(form, _GRANTS[grant_type])
         async with connection.transaction():
-            if isinstance(grant, CodeExchange):
-                issued = await exchange_code(connection, application, grant, resource=resource)
-                if isinstance(issued, IssuedTokens):
-                    details = {"scopes": list(issued.scopes)}
-                    await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, details=details)
-                problem = (
-                    "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not belong "
-                    "to it"
-                )
-                repeated = EventKind.CODE_REPLAYED
-            else:
-                issued = await rotate(connection, application, grant, resource=resource)
-                problem = "the refresh token is unknown, expired, revoked or was used before"
-                repeated = EventKind.REFRESH_TOKEN_REUSED
+            is_first = isinstance(grant, CodeExchange)
+            issued = await use_grant(connection, application, grant, resource)
+            if isinstance(issued, IssuedTokens) and is_first:
+                details = {"scopes": list(issued.scopes)}
+                await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, details=details)
             if isinstance(issued, RefusedUse) and issued.is_repeated:
-                await record(repeated, user_id=issued.user_id)
+                kind = EventKind.CODE_REPLAYED if is_first else EventKind.REFRESH_TOKEN_REUSED
+                await record(kind, user_id=issued.user_id)
     if isinstance(issued, RefusedUse):
+        problem = "the refresh token is unknown, expired, revoked or was used before"
+        if is_first:
+            problem = (
+                "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not belong to it"
+            )
         raise _refusal(issued, problem, base_url_of(request))
     scope = " ".join(issued.scopes)
     pair = TokenAnswer(issued.expires_in_seconds, issued.access_token, issued.refresh_token, scope)
