@@ -234,21 +234,17 @@ def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
         return msgspec.json.encode(document), render_text("docs.html", described(document))
 
     @lru_cache(MOST_BASE_URLS)
-    def documentation_of(base_url: str) -> tuple[PublicDocument, PublicDocument]:
+    def documentation_of(base_url: str) -> dict[str, PublicDocument]:
         document, page = documentation()
-        described = PublicDocument(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON)
-        return described, document_with_script(page.replace(_ANY_BASE_URL, base_url))
+        return {
+            OPENAPI: PublicDocument(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON),
+            DOCS: document_with_script(page.replace(_ANY_BASE_URL, base_url)),
+        }
 
-    async def answer_document(request: Request) -> Response:
-        return documentation_of(base_url_of(request))[0].answer(request)
+    async def answer(path: str, request: Request) -> Response:
+        return documentation_of(base_url_of(request))[path].answer(request)
 
-    async def answer_docs(request: Request) -> Response:
-        return documentation_of(base_url_of(request))[1].answer(request)
-
-    return [
-        routing.Route(OPENAPI, answer_document, middleware=_COMPRESSED),
-        routing.Route(DOCS, answer_docs, middleware=_COMPRESSED),
-    ]
+    return [routing.Route(path, partial(answer, path), middleware=_COMPRESSED) for path in (OPENAPI, DOCS)]
 
 
 async def _refuse_agents(_: Request) -> Response:

@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 3_178,
     "cli": 8_519,
     "orchestration": 5_833,
-    "service": 11_155,
+    "service": 11_051,
     "sandbox": 2_309,
     "alerts": 449,
     "answers": 1_411,
@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_435,
     "warehouse": 19_135,
     "contract": 1_323,
-    "tests": 56_970,
+    "tests": 56_969,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

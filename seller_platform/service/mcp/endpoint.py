@@ -43,10 +43,12 @@ class AgentsEndpoint:
         Args:
             connections: How many questions are answered at once.
         """
-        self._store, self._clock = store, clock
-        self._database = open_reading(database_url, seconds=_SECONDS, connections=connections)
+        self._store, self._database = store, open_reading(database_url, seconds=_SECONDS, connections=connections)
         self._manager = StreamableHTTPSessionManager(
-            mcp_server(self._asker_of), json_response=True, stateless=True, max_request_body_size=LARGEST_JSON_BYTES
+            mcp_server(lambda request: Asker(self._database, accounts=request.scope[_ACCOUNTS], clock=clock)),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=LARGEST_JSON_BYTES,
         )
 
     def routes(self, admission: Admission) -> list[StarletteRoute]:
@@ -87,9 +89,6 @@ class AgentsEndpoint:
         response = Response(b"".join(parts), start["status"])
         response.raw_headers = start["headers"]
         return response
-
-    def _asker_of(self, request: Request) -> Asker:
-        return Asker(self._database, accounts=request.scope[_ACCOUNTS], clock=self._clock)
 
 
 def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:

@@ -115,15 +115,6 @@ def months(plan: Plan) -> sql.Composed:
     return _months(plan, f"{_UNSTORED},\nproduct_months AS MATERIALIZED ({_COMPUTED})")
 
 
-def store_statement(days: sql.Composable, plan: Plan) -> sql.Composed:
-    """Return the statement that stores the sums of months.
-
-    Args:
-        days: Its beginning, up to the item `rates`.
-    """
-    return sql.Composed((days, _months(plan, _UNSTORED + _STORE)))
-
-
 def _months(plan: Plan, more: LiteralString) -> sql.Composed:
     return sql.SQL(_MONTHS + more).format(
         **plan.tables,
@@ -136,7 +127,8 @@ def _months(plan: Plan, more: LiteralString) -> sql.Composed:
 async def store_months(
     connection: Connection,
     accounts: Sequence[str],
-    statement: sql.Composed,
+    days: sql.Composable,
+    plan: Plan,
     values: Mapping[str, object],
     *,
     settings: LiteralString,
@@ -144,7 +136,11 @@ async def store_months(
     """Store sums of months and return True, unless others are written now, or the service may not write.
 
     Of an account, the sums in the currencies that were summed last are kept.
+
+    Args:
+        days: The beginning of the statement, up to the item `rates`.
     """
+    statement = sql.Composed((days, _months(plan, _UNSTORED + _STORE)))
     try:
         async with connection.transaction():
             for account in accounts:

@@ -23,7 +23,7 @@ from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.page_queries import EXACT_RATE, Days, ListRequest, Need, RowPage, newest_day
 from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.months import store_months, store_statement
+from seller_platform.service.statistics.months import store_months
 from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import named_products
@@ -128,9 +128,8 @@ async def read_statistics(
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
         is_current, total, missing, has_unnamed, lacks_months, rows = row or (True, 0, None, False, False, "")
         if is_current and lacks_months:
-            statement = store_statement(_beginning(plan), plan)
             is_stored = may_store and await store_months(
-                connection, selected.keys, statement, values, settings=_SETTINGS
+                connection, selected.keys, _beginning(plan), plan, values, settings=_SETTINGS
             )
             return await read(True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
