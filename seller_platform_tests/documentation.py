@@ -15,7 +15,7 @@ import dagster as dg
 
 from seller_platform import errors
 from seller_platform.cli import _COMMANDS
-from seller_platform.cli.docs.command import schema_of
+from seller_platform.cli.docs import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Slicing, Source
 from seller_platform.contract.datasets import DATASETS

@@ -20,7 +20,7 @@ from typing import Any
 
 import mmdr
 
-from seller_platform.cli.docs.rendering import COMMENT
+from seller_platform.cli.docs import COMMENT
 from seller_platform.documentation import FOLDER, PAGES
 from seller_platform_tests.lock import TOP, pyproject
 from seller_platform_tests.support.folders import temporary_folder

@@ -76,7 +76,7 @@ _COMMANDS = {
         "Reach the database from other programs, manage its readers, and delete embedded servers.",
     ),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
-    "docs": ("docs.command", "Show a page of the documentation, or list all pages."),
+    "docs": ("docs", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
     "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),

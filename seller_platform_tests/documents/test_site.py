@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from seller_platform.cli.docs.rendering import COMMENT
+from seller_platform.cli.docs import COMMENT
 from seller_platform.documentation import PAGES
 from seller_platform_tests.site import addresses, build
 from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from seller_platform.cli import _COMMANDS
-from seller_platform.cli.docs.command import schema_of
+from seller_platform.cli.docs import schema_of
 from seller_platform.cli.terminal.root import command_group, run
 
 COMMANDS = tuple(_COMMANDS)

@@ -10,8 +10,7 @@ import pytest
 from click.testing import Result
 from jsonschema import ValidationError
 
-from seller_platform.cli.docs.command import docs, schema_of
-from seller_platform.cli.docs.rendering import rendered
+from seller_platform.cli.docs import docs, rendered, schema_of
 from seller_platform.cli.output import CommandFailure
 from seller_platform.documentation import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.errors import RequestError
