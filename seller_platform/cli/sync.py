@@ -93,10 +93,10 @@ class SyncDocument(Outcome, frozen=True):
 
 @dataclass(frozen=True)
 class SliceOptions:
-    """The options that choose slices; None stands for everything, or for what may have changed."""
+    """The options that choose slices; without any, everything, or what may have changed."""
 
-    accounts: Sequence[str] | None = None
-    datasets: Sequence[str] | None = None
+    accounts: Sequence[str] = ()
+    datasets: Sequence[str] = ()
     first_month: date | None = None
     last_month: date | None = None
     full: bool = False
@@ -227,11 +227,11 @@ def sync(
     """
     if only_sample and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
         raise click.UsageError("--sample draws the months to compare; leave out the other options")
-    selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
+    selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month, full)
     if only_plan:
         with open_stored_installation() as installation:
             scope = plan_scope(installation, selection)
-            chosen = accounts_named(installation.database, selection.accounts or ())
+            chosen = accounts_named(installation.database, selection.accounts)
             planner = planner_for(installation, chosen, scope.since)
             with output.progress("Reading the receipts"):
                 slices = planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too)
@@ -267,10 +267,15 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         with output.progress("Discovering the accounts", None):
             synced = _discovered(installation, api)
         if not synced.receipts:
-            _require_stored(installation, selection.accounts, synced.failures, output)
+            try:
+                accounts_named(database, selection.accounts if accounts(database) else ())
+            except UnknownAccountError:  # it may be one of the accounts that were not discovered
+                for problem in sorted(set(synced.failures.values())):
+                    output.say(f"New accounts were not discovered: {problem}")
+                raise
             return synced
         read = {receipt.account for receipt in synced.receipts}
-        chosen = [each for each in accounts_named(database, selection.accounts or ()) if each.connection in read]
+        chosen = [each for each in accounts_named(database, selection.accounts) if each.connection in read]
         planner = planner_for(installation, chosen, scope.since)
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
         division = planner.divide(planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too))
@@ -324,25 +329,6 @@ def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -
     return Synced(receipts, {name: str(error) for name, error in failures.items()}, titles=account_titles(database))
 
 
-def _require_stored(
-    installation: Installation, names: Sequence[str] | None, failures: Mapping[str, str], output: Output
-) -> None:
-    """Check that accounts of these names are stored, after a discovery that failed and may have missed new ones.
-
-    Raises:
-        RequestError: Several accounts have one of the titles.
-        UnknownAccountError: Accounts are stored, and none of them has that key or title.
-    """
-    if not accounts(installation.database):
-        return
-    try:
-        accounts_named(installation.database, names or ())
-    except UnknownAccountError:
-        for problem in sorted(set(failures.values())):
-            output.say(f"New accounts were not discovered: {problem}")
-        raise
-
-
 def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope:
     """Return what a sync would read, and change nothing.
 
@@ -358,7 +344,7 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
     months = []
     if selection.whole and is_dated:
         months = months_of_history(selection.first_month, selection.last_month, since)
-    lookups_too = selection.full or selection.datasets is not None
+    lookups_too = selection.full or bool(selection.datasets)
     first_day = min(since, months[0].start) if months else since
     return SyncScope(datasets, first_day, months if selection.whole else None, lookups_too)
 
@@ -468,14 +454,14 @@ def current_problems(installation: Installation) -> Sequence[Problem]:
     return problems(database)
 
 
-def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:
+def datasets_named(names: Sequence[str]) -> tuple[Dataset, ...]:
     """Return the datasets of these names; without names, all lists and the costs.
 
     Raises:
         RequestError: A name is none of these.
     """
     allowed = [dataset.name for dataset in REFRESHED]
-    for name in names or ():
+    for name in names:
         if name not in allowed:
             raise unknown_dataset(name, allowed)
     return tuple(map(dataset_named, names)) if names else REFRESHED

@@ -79,7 +79,7 @@ def verify(
     Days that may still change are compared, too, if they had ended when they were read: run `seller-platform sync`
     before. Where SELLER_API_REQUESTS_PER_DAY limits the requests, it compares what they suffice for, newest days first.
     """
-    selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month)
+    selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month)
     with open_served_installation() as installation:
         comparisons = compare(installation, selection, output, repairs=repairs)
         titles = account_titles(installation.database)
@@ -99,7 +99,7 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     connected = connections(database)
     if not connected:
         raise NotConnectedError
-    chosen = accounts_named(database, selection.accounts or ())
+    chosen = accounts_named(database, selection.accounts)
     since = history_start_in(database, installation.settings, selection.first_month)
     for dataset in datasets:  # rows of months that were never loaded are compared with nothing
         recount(database, dataset)
@@ -119,7 +119,7 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
         comparer = SliceComparer(
             database, api, planner.now, adaptive=planner.adaptive, repairs=user_name() if repairs else None
         )
-        if selection.accounts is None and selection.datasets is None:
+        if not selection.accounts and not selection.datasets:
             comparisons += comparer.compare_each([SliceRequest(ACCOUNTS, each.name, None) for each in connected])
         with output.progress(f"Comparing {count_of(len(chosen), 'account')}", len(requests)) as show:
             for done, comparison in enumerate(comparer.compare_each(requests, changing), start=1):
@@ -159,8 +159,8 @@ def _problem(differences: Sequence[Comparison], selection: SliceOptions) -> Sell
         return SlicesFailedError(failures, max(each.exit_code for each in failed)) if failed else None
     step = "Compare what is held with the upstream; then publish it with `seller-platform accept LOAD`"
     if all(each.result is not ComparisonResult.HELD for each in differences):
-        words = [word for name in selection.accounts or () for word in ("--account", name)]
-        words += [word for name in selection.datasets or () for word in ("--dataset", name)]
+        words = [word for name in selection.accounts for word in ("--account", name)]
+        words += [word for name in selection.datasets for word in ("--dataset", name)]
         months = (("--from", selection.first_month), ("--to", selection.last_month))
         words += [word for name, month in months if month is not None for word in (name, f"{month:%Y-%m}")]
         step = f"Store what is listed with `{shlex.join(['seller-platform', 'verify', '--repair', *words])}`"
