@@ -7,7 +7,7 @@ the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,8 +56,7 @@ class Installation:
         return secret_box(self.settings.home, key)
 
 
-@contextmanager
-def open_installation(partitions: int = FEW_PARTITIONS) -> Iterator[Installation]:
+def open_installation(partitions: int = FEW_PARTITIONS) -> AbstractContextManager[Installation]:
     """Open the warehouse that the environment names, and migrate it, for a command that begins an installation.
 
     A home folder that does not exist is created.
@@ -69,13 +68,10 @@ def open_installation(partitions: int = FEW_PARTITIONS) -> Iterator[Installation
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
-    settings = make_home()
-    with _opened(settings, creates=True, partitions=partitions) as installation:
-        yield installation
+    return _opened(make_home(), creates=True, partitions=partitions)
 
 
-@contextmanager
-def open_stored_installation() -> Iterator[Installation]:
+def open_stored_installation() -> AbstractContextManager[Installation]:
     """Open the warehouse that the environment names, and migrate it, for a command that needs stored rows.
 
     Raises:
@@ -83,9 +79,7 @@ def open_stored_installation() -> Iterator[Installation]:
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
-    settings = expect_home()
-    with _opened(settings, creates=False) as installation:
-        yield installation
+    return _opened(expect_home(), creates=False)
 
 
 @contextmanager

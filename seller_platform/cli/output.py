@@ -5,19 +5,19 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import IO, Annotated, Any, NoReturn, Protocol, TypeVar
+from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import click
 import msgspec
 
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import table_lines, wrapped
-from seller_platform.cli.terminal.progress import hidden, progress
+from seller_platform.cli.terminal.progress import Step, hidden, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
@@ -59,12 +59,6 @@ class Counted(msgspec.Struct, frozen=True):
 
     name: str
     rows: int
-
-
-class ShowProgress(Protocol):
-    """Shows in a progress bar how much is done."""
-
-    def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 class Output:
@@ -155,11 +149,9 @@ class Output:
             fail(error, as_json=self.as_json, document=document)
         self.document(document)
 
-    @contextmanager
-    def progress(self, title: str, total: int | None = None) -> Iterator[ShowProgress]:
+    def progress(self, title: str, total: int | None = None) -> AbstractContextManager[Step]:
         """Say in the terminal what is being done while the block runs, and how much of it is done."""
-        with progress(title, total) as step:
-            yield step
+        return progress(title, total)
 
 
 class JsonOption(click.Option):

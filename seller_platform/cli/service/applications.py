@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.service.options import list_options, result_options, say
+from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.wire import MCP
 from seller_platform.service.oauth.applications import add_application, applications_of
@@ -82,7 +82,7 @@ def application_add(
 
 
 @application.command("list")
-@list_options(ApplicationsDocument)
+@result_options(ApplicationsDocument, creates=False)
 def application_list(*, database: Database, output: Output) -> None:
     """List the applications, and who registered them."""
     listed = msgspec.convert(applications_of(database), list[ListedApplication], from_attributes=True)

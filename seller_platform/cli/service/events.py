@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import list_options
+from seller_platform.cli.service.options import result_options
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
@@ -30,7 +30,7 @@ class EventsDocument(Document, frozen=True):
 @click.option(
     "--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="How many of the newest."
 )
-@list_options(EventsDocument)
+@result_options(EventsDocument, creates=False)
 def events(
     *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, database: Database, output: Output
 ) -> None:

@@ -3,7 +3,7 @@
 import click
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import list_options, result_options, say
+from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.warehouse.postgres.database import Database
@@ -47,7 +47,7 @@ def group_set(*, email: str, title: str, accounts: tuple[str, ...], database: Da
 
 @group.command("list")
 @click.argument("email")
-@list_options(GroupsDocument)
+@result_options(GroupsDocument, creates=False)
 def group_list(*, email: str, database: Database, output: Output) -> None:
     """List the groups of a user."""
     groups = groups_of(database, email)

@@ -48,25 +48,22 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
     return with_url
 
 
-def result_options(document: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def result_options(
+    document: type[msgspec.Struct], *, creates: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let a command print a result: add its options, and pass it the migrated `database` of the service."""
-    return lambda command: database_options(json_option(document)(_with_database(command)))
 
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_database(*, url: str, **given: Any) -> None:
+            with Database(url) as database:
+                with progress("Opening the database"):
+                    database.migrate()
+                command(database=database, **given)
 
-def list_options(document: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Do the same for a command that only reads."""
-    return lambda command: database_options(json_option(document)(_with_database(command)), creates=False)
+        return database_options(json_option(document)(with_database), creates=creates)
 
-
-def _with_database(command: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def with_database(*, url: str, **given: Any) -> None:
-        with Database(url) as database:
-            with progress("Opening the database"):
-                database.migrate()
-            command(database=database, **given)
-
-    return with_database
+    return with_options
 
 
 def say(output: Output, text: str, document: msgspec.Struct) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import list_options, result_options, say
+from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
@@ -86,7 +86,7 @@ def user_add(*, email: str, name: str | None, database: Database, output: Output
 
 
 @user.command("list")
-@list_options(UsersDocument)
+@result_options(UsersDocument, creates=False)
 def user_list(*, database: Database, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     users = users_of(database)
