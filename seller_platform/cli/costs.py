@@ -34,7 +34,6 @@ from seller_platform.warehouse.jobs.cost_plans import (
 )
 from seller_platform.warehouse.jobs.cost_sheets import read_costs
 
-_CHANGES = ("period", "change", "element", "before", "after")
 _PROOFS = ("sku", "state", "written_at", "read_back_at", "written_by")
 
 
@@ -259,7 +258,7 @@ def _show_changes(stored: CostPlan, output: Output) -> None:
             lines += [_ElementChange(*head, *line) for line in element_lines(before.get(dates), after.get(dates))]
     counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
     title = f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}"
-    output.table(title, lines, _CHANGES, lambda each: each.product)
+    output.table(title, lines, ("period", "change", "element", "before", "after"), lambda each: each.product)
 
 
 def _show_proofs(stored: CostPlan, output: Output) -> None:

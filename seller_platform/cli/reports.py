@@ -51,8 +51,6 @@ from seller_platform.warehouse.jobs.report_jobs import (
 from seller_platform.warehouse.loads.slices import Receipt
 
 _COLUMNS = ("id", "account", "selector", "value", "state", "requested_at")
-_POLL_SECONDS, _MOST_POLLS = 40.0, 400
-_LARGEST_NUMBER = 2**63 - 1
 
 
 class ReportsDocument(Document, frozen=True):
@@ -170,7 +168,7 @@ def list_reports(*, chosen_accounts: tuple[str, ...], limit: int, output: Output
 
 
 @report.command()
-@click.argument("number", type=click.IntRange(1, _LARGEST_NUMBER))
+@click.argument("number", type=click.IntRange(1, 2**63 - 1))
 @click.option(
     "--output",
     "target",
@@ -199,7 +197,14 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
         if wait and job.state in AWAITED:
             with output.progress(f"Waiting for {job}", None):
                 job = await_report(api, installation.database, account, job, clock=utc_now)
-        _require_completed(job)
+        if job.state in LOST:
+            raise ReportFailedError(str(job), job.problem or job.state.value)
+        if job.state in AWAITED:
+            raise RetryableError(
+                f"{job} is not completed yet: it is {job.upstream_status or job.state.value}",
+                code="ReportPendingError",
+                step="Run the command again later, or with --wait.",
+            )
         with tempfile.TemporaryFile() as body, output.progress(f"Downloading {job}", None):
             size = download_body(api, account.account, job.report_id or "", form, body)
             body.seek(0)
@@ -220,7 +225,7 @@ def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
         database = installation.database
         chosen = accounts_named(database, chosen_accounts)
         with output.progress("Polling", None):
-            poll_due(apis, database, clock=utc_now, seconds=_POLL_SECONDS, limit=_MOST_POLLS)
+            poll_due(apis, database, clock=utc_now, seconds=40.0, limit=400)
         ready = [(account, job) for account in chosen for job in ready_jobs(database, account.key)]
         with output.progress("Loading reports", len(ready)) as show:
             for done, (account, job) in enumerate(ready, start=1):
@@ -240,23 +245,6 @@ def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     code = max((error.exit_code for error in errors.values()), default=0)
     failure = SlicesFailedError(failures, code, any_loaded=bool(receipts)) if errors else None
     print_loads(output, Synced(receipts, failures), failure)
-
-
-def _require_completed(job: ReportJob) -> None:
-    """Check that a report can be downloaded.
-
-    Raises:
-        ReportFailedError: It failed, or was given up.
-        RetryableError: It is not completed yet.
-    """
-    if job.state in LOST:
-        raise ReportFailedError(str(job), job.problem or job.state.value)
-    if job.state in AWAITED:
-        raise RetryableError(
-            f"{job} is not completed yet: it is {job.upstream_status or job.state.value}",
-            code="ReportPendingError",
-            step="Run the command again later, or with --wait.",
-        )
 
 
 def _write(body: BinaryIO, target: Path | None) -> None:

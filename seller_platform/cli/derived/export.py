@@ -111,7 +111,11 @@ def export(
                 show(number)
         absent = None
         if all(each.result == "skipped" for each in exported):
-            absent = _absence(installation.database, sources[0], _partitions(sources[0], keys, months))
+            parts = [Selection(account, month) for account, month in _partitions(sources[0], keys, months) if account]
+            try:
+                require_loaded(installation.database, relation_of(sources[0]), parts or None)
+            except NotLoadedError as error:
+                absent = error
     _report(ExportDocument(folder=folder, partitions=exported), absent, output)
 
 
@@ -157,16 +161,6 @@ def _exported(
             counts = {"replaced": result.replaced, "rows": result.rows, "version": result.version}
             outcomes.append(partial(outcome, **counts)(result="exported", path=f"{folder}/{source.name}"))
     return outcomes
-
-
-def _absence(database: Database, source: Source, partitions: Sequence[_Partition]) -> NotLoadedError | None:
-    """Return the error about all partitions of a table, of which none was loaded."""
-    parts = [Selection(account, month) for account, month in partitions if account]
-    try:
-        require_loaded(database, relation_of(source), parts or None)
-    except NotLoadedError as error:
-        return error
-    return None
 
 
 def _report(document: ExportDocument, absent: NotLoadedError | None, output: Output) -> None:

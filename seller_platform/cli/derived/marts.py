@@ -1,7 +1,7 @@
 """`seller-platform marts`: builds the tables of schema `marts`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
@@ -31,7 +31,6 @@ from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
 
-_COLUMNS = ("account", "months", "rows", "result")
 _Result = Literal["built", "failed", "skipped"]
 
 
@@ -190,15 +189,6 @@ def _build(
     return builds, failures
 
 
-def _failed_checks(build: Build) -> Iterator[str]:
-    """Yield the failed checks that are errors."""
-    of = f"{build.account}, {build.window.start:%Y-%m}" if build.window else build.account
-    for result in build.check_results:
-        if not result.passed and not result.check.is_warning:
-            found = result.described(build.mart, build.rows)["sentence"]
-            yield f"{result.check.name} of {of}: {result.check.doc} {found}"
-
-
 def _report(
     states: Sequence[PartitionState],
     due: Sequence[PartitionState],
@@ -219,7 +209,13 @@ def _report(
             mart=state.name, account=state.account, month=month, result=result, rows=rows.get(key), reason=reason
         )
         documents.append(built)
-    failed_checks = [sentence for build in builds for sentence in _failed_checks(build)]
+    failed_checks = []
+    for build in builds:
+        of = f"{build.account}, {build.window.start:%Y-%m}" if build.window else build.account
+        for each in build.check_results:
+            if not each.passed and not each.check.is_warning:
+                found = each.described(build.mart, build.rows)["sentence"]
+                failed_checks.append(f"{each.check.name} of {of}: {each.check.doc} {found}")
     error: SellerPlatformError | None = None
     if failures:
         error = PartitionsFailedError(failures)
@@ -257,7 +253,7 @@ def show_partitions(
         )
         for (table, account, result), alike in groups.items()
     ]
-    output.table(title, records, _COLUMNS, lambda each: each.table)
+    output.table(title, records, ("account", "months", "rows", "result"), lambda each: each.table)
 
 
 def months_of(months: Iterable[str | None]) -> str:

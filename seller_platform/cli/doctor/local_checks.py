@@ -25,8 +25,6 @@ from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_
 
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 11), (3, 14)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
-_LONGEST_HISTORY_YEARS = 10
-_KEY_SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
@@ -77,7 +75,7 @@ def examine_history_start(start: date, today: date) -> Finding:
     subject, change = "SELLER_PLATFORM_HISTORY_START", "set it to the first day to load"
     if start > today:
         return fail(subject, f"{start} is in the future: there is nothing to read", change)
-    if start.year < today.year - _LONGEST_HISTORY_YEARS:
+    if start.year < today.year - 10:
         return warn(
             subject, f"{start} makes {count_of(12 * (today.year - start.year), 'month')} of each account", change
         )
@@ -158,7 +156,7 @@ def examine_key(settings: Settings) -> Iterator[Finding]:
     if settings.secret_key is None and not path.exists():
         yield ok(subject, f"{path} is created on first use")
         return
-    where = _KEY_SETTING if settings.secret_key is not None else str(path)
+    where = "SELLER_PLATFORM_SECRET_KEY" if settings.secret_key is not None else str(path)
     text = settings.secret_key.get_secret_value() if settings.secret_key is not None else path.read_text()
     try:
         count = len(split_keys(text))

@@ -24,8 +24,6 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
-_OF_LINES = ("line", "account_name", "debit", "credit", "rows")
-_FORMER = ("load_id", "gone_load_id", "differed")
 _NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
 _LOADS = ("id", "finished_at", "first_day", "last_day", "rows", "verdict", "restatement")
 
@@ -177,7 +175,7 @@ def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> N
         )
     )
     state = "booked" if entry.is_booked else "not booked yet"
-    output.table(f"{number}, {state}", lines, _OF_LINES)
+    output.table(f"{number}, {state}", lines, ("line", "account_name", "debit", "credit", "rows"))
     output.line(f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(entry.amounts)}.\n")
     _show_rows(TRANSACTIONS, documents, len(entry.rows), output)
 
@@ -194,7 +192,7 @@ def _show_rows(declared: Dataset, documents: Sequence[ExplainedRow], count: int,
             for repair in repairs_of(load.id, load.finished_at, load.notes):
                 output.line(f"{repair}\n")
         if row.former_versions:
-            output.table("Its former versions", row.former_versions, _FORMER)
+            output.table("Its former versions", row.former_versions, ("load_id", "gone_load_id", "differed"))
         output.table("Every load of its day", row.history, _LOADS)
     if count > len(documents):
         output.say(f"{count_of(count - len(documents), 'more row', 'matches')}; give more of the key.")

@@ -12,8 +12,6 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_since, slice_of
 from seller_platform.warehouse.postgres.database import Database
 
-_LARGEST_LOAD = 2**63 - 1
-
 
 class HeldReading(Document, frozen=True):
     """A reading that was not published.
@@ -75,7 +73,7 @@ def held(*, output: Output) -> None:
 
 
 @click.command()
-@click.argument("load", type=click.IntRange(1, _LARGEST_LOAD))
+@click.argument("load", type=click.IntRange(1, 2**63 - 1))
 @json_option(AcceptDocument)
 def accept(*, load: int, output: Output) -> None:
     """Publish the held reading of LOAD: it is read again, and published if it still says the same.

@@ -20,9 +20,7 @@ from seller_platform.warehouse.schema.readers import reader_url
 
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _FLOATS = ("float4", "float8")
-_JSON = ("json", "jsonb")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
-_MOMENTS = ("timestamp", "timestamptz")
 _OPTION = re.compile(r"--[a-z-]*(=.*)?")
 
 
@@ -128,11 +126,11 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
         return "null"
     if column.kind == "bool":
         return "true" if value == "t" else "false"
-    if column.kind in _JSON or column.kind in _INTEGERS:
+    if column.kind in ("json", "jsonb", *_INTEGERS):
         return value
     if column.kind in _FLOATS and value not in ("NaN", "Infinity", "-Infinity"):
         return value
-    if column.kind in _MOMENTS and value[:1].isdigit():
+    if column.kind in ("timestamp", "timestamptz") and value[:1].isdigit():
         value = value.replace(" ", "T", 1)
         value = f"{value.removesuffix('+00')}Z" if value.endswith("+00") else value
     return json.dumps(value, ensure_ascii=False)

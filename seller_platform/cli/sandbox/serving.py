@@ -16,7 +16,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server, has_database
 
 LOG = "service.log"
-_HOST = "127.0.0.1"
 
 
 @contextmanager
@@ -30,7 +29,7 @@ def served_demo(settings: Settings) -> Iterator[None]:
     """
     base_url = _stored_url(settings) if uses_demo_start() else None
     port = urlsplit(base_url).port if base_url else None
-    if base_url is None or port is None or urlsplit(base_url).hostname != _HOST or free_port(port) != port:
+    if base_url is None or port is None or urlsplit(base_url).hostname != "127.0.0.1" or free_port(port) != port:
         yield
         return
     sandbox_url = embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)

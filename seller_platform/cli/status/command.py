@@ -24,7 +24,6 @@ _GRANTS = ("connection", "state", "refused", "rotations", "issued_at", "expires_
 _COVERED = ("dataset", "last_day", "missing_days", "rows", "age_hours")
 _CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
-_SECONDS = 10.0
 
 
 @click.command()
@@ -33,7 +32,7 @@ _SECONDS = 10.0
 @click.option("--watch", is_flag=True, help="Show the screen again and again, until Ctrl-C.")
 @click.option(
     "--seconds",
-    default=_SECONDS,
+    default=10.0,
     show_default=True,
     type=click.FloatRange(min=1),
     help="With --watch: how long to wait before the screen is shown again.",
