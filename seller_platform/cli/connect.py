@@ -19,7 +19,7 @@ from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
-from seller_platform.client.oauth.tokens import authorization_url, code_verifier, issuer_of
+from seller_platform.client.oauth.tokens import authorization_url, issuer_of
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
@@ -199,7 +199,7 @@ def connect_upstream(
         register()
     else:
         keeper = open_keeper(upstream, connection, database, box, settings.home)
-        state, verifier = secrets.token_urlsafe(32), code_verifier()
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)  # RFC 7636 section 4.1
         challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
         with CallbackServer(upstream.redirect_uri, state, issuer) as callback:
             show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))

@@ -106,32 +106,6 @@ class LateRows(Sequence[Row]):
         return self.page.rows[index]
 
 
-class PageKeys:
-    """Computes the keys of pages: equal for pages whose rows are the same in the warehouse.
-
-    A key depends on all that the decoded rows depend on: the bytes, the columns, the days that were asked for, the
-    clocks of the zone on these days, the filter, and the version of the decoder. Counts are read from each answer.
-
-    Args:
-        slice_value: The value of the slice column in rows that carry no day of their own.
-    """
-
-    def __init__(self, dataset: Dataset, zone: ZoneInfo, slice_value: object) -> None:
-        columns = [(column.name, column.kind, column.aliases, column.key) for column in dataset.columns]
-        self._slice = repr((_VERSION, dataset.name, dataset.day, columns, zone.key, str(slice_value)))
-        self._zone = zone
-
-    def key(self, cut: CutBody, query: ListQuery) -> bytes | None:
-        """Return the key of a page; None where its rows are no array."""
-        if cut.container != ARRAY:
-            return None
-        clocks, window = [], query.window
-        if window is not None:
-            days = (window.start + timedelta(days=number) for number in range(window.days + 1))
-            clocks = [datetime.combine(day, time(), self._zone).utcoffset() for day in days]
-        return xxh3_128_digest(cut.rows, xxh3_64_intdigest(repr((self._slice, str(window), clocks, query.value))))
-
-
 class PageDecoder:
     """Decodes the pages of one dataset.
 
@@ -140,7 +114,7 @@ class PageDecoder:
         slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own;
             in those that were requested for a window, it is the first day of the window.
         rows_field: The field of the envelope that holds the rows.
-        known: Pages that were decoded before, by key.
+        known: Pages that were decoded before, by key; without it, pages have no keys.
         currency: The account's currency, which amounts have that name no other.
         complete: Completes a page, given the value of the filter that was requested.
     """
@@ -170,8 +144,9 @@ class PageDecoder:
         ]
         self._currency = currency
         self._guesses, self._complete = True, complete
-        self._known = known if known is not None else {}
-        self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
+        columns = [(column.name, column.kind, column.aliases, column.key) for column in dataset.columns]
+        self._slice = repr((_VERSION, dataset.name, dataset.day, columns, zone.key, str(slice_value)))
+        self._known, self._has_keys = known or {}, known is not None
 
     def decode(self, body: bytes, query: ListQuery, *, is_late: bool = True) -> Page:
         """Return the page that a body holds.
@@ -214,7 +189,7 @@ class PageDecoder:
 
     def _fast_page(self, query: ListQuery, known: KnownPages | None, body: bytes, cut: CutBody) -> Page | None:
         """Return the page if it is known, only counted, or of one strict form."""
-        key, page_of = self._keys.key(cut, query) if self._keys else None, partial(self._decoded, query, None)
+        key, page_of = self._key(cut, query), partial(self._decoded, query, None)
         if facts := known and known.get(key or b""):
             return Page(LateRows(facts.rows, body, page_of, facts), {}, *cut.envelope, facts.unknown_fields, key=key)
         is_longer = query.page == 1 and (cut.envelope.total or 0) > (query.page_size or 0)
@@ -263,8 +238,22 @@ class PageDecoder:
         rows = self._with_days(values, (day,) if day else self._slice_value)
         unreadable = {UNREADABLE_VALUES: reader.unreadable} if reader.unreadable else {}
         defects = {**self._excess_digits(rows), **unreadable}
-        key = self._keys.key(cut, query) if self._keys else None
-        return Page(rows, reader.extras, *cut.envelope, frozenset(reader.unknown), defects, key=key)
+        facts = (reader.extras, *cut.envelope, frozenset(reader.unknown), defects)
+        return Page(rows, *facts, key=self._key(cut, query))
+
+    def _key(self, cut: CutBody, query: ListQuery) -> bytes | None:
+        """Return the key of a page, equal where the rows are the same in the warehouse; None if they are no array.
+
+        It depends on all that the decoded rows depend on: the bytes, the columns, the days that were asked for, the
+        clocks of the zone on these days, the filter, and the version of the decoder. Counts are read from each answer.
+        """
+        if not self._has_keys or cut.container != ARRAY:
+            return None
+        clocks, window = [], query.window
+        if window is not None:
+            days = (window.start + timedelta(days=number) for number in range(window.days + 1))
+            clocks = [datetime.combine(day, time(), self.zone).utcoffset() for day in days]
+        return xxh3_128_digest(cut.rows, xxh3_64_intdigest(repr((self._slice, str(window), clocks, query.value))))
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.

@@ -18,8 +18,6 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import USER_ME
 from seller_platform.errors import ContractViolationError
 
-_ROWS = "accounts"
-
 
 @dataclass(frozen=True)
 class Discovered:
@@ -64,7 +62,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    decoder, kept = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS), KeptRows()
+    decoder, kept = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field="accounts"), KeptRows()
     facts = read_list(api, ListQuery(ACCOUNTS), decoder, kept, ACCOUNTS.name)
     for position, row in enumerate(kept.rows, start=1):
         if row[0] is None:

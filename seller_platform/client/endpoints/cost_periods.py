@@ -41,7 +41,6 @@ from seller_platform.contract.loads import UNKNOWN_PRODUCTS, UNREADABLE_VALUES, 
 from seller_platform.errors import ContractViolationError, RequestRefusedError
 
 LOOK_AHEAD = 8
-_NOT_FOUND = 404
 
 _ELEMENTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
@@ -147,7 +146,7 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
             # It may be sent again, and then finds nothing left to delete.
             api.request("DELETE", COST_PERIODS.path, {**account.selection, SKU: sku, **dates}, decode=bytes)
     except RequestRefusedError as error:
-        if error.status == _NOT_FOUND:
+        if error.status == 404:
             return False
         raise
     return True

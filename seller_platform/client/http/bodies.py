@@ -213,7 +213,10 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
                     raise UnreadableBodyError(f"a {coding} body with something after its end")
                 inflater = None
             if inflater is None:
-                inflater = zlib.decompressobj(_window_bits(coding, data))
+                # Many servers send deflate without the frame that RFC 1950 requires.
+                is_framed = data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2].ljust(2), "big") % 31 == 0
+                deflate = zlib.MAX_WBITS if is_framed else -zlib.MAX_WBITS
+                inflater = zlib.decompressobj(deflate if coding == "deflate" else zlib.MAX_WBITS | 16)
             try:
                 piece = inflater.decompress(data, _PIECE)
             except zlib.error:
@@ -233,14 +236,6 @@ def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:
         start += piece
     yield start
     yield from pieces
-
-
-def _window_bits(coding: str, start: bytes) -> int:
-    """Return how zlib reads a body: many servers send deflate without the frame that RFC 1950 requires."""
-    if coding != "deflate":
-        return zlib.MAX_WBITS | 16
-    is_framed = start[0] & 15 == zlib.DEFLATED and int.from_bytes(start[:2].ljust(2), "big") % 31 == 0
-    return zlib.MAX_WBITS if is_framed else -zlib.MAX_WBITS
 
 
 def _charset_of(response: httpx.Response) -> str | None:

@@ -33,7 +33,6 @@ _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED_STATUSES = frozenset({429, 503})
 """With these, the upstream did not act upon the request: it may be sent again even where it must not happen twice."""
 
-_BUSY_STATUS = 409
 _PROXY_LOGIN = 407
 _LONGEST_MESSAGE = 300
 _NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.IGNORECASE)
@@ -203,7 +202,7 @@ def check_answer(answer: RawAnswer, request: str, now: Clock, *, is_keyed: bool 
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
         pause = pause_seconds(answer.headers, answer.status, now())
-        if is_keyed and answer.status == _BUSY_STATUS and pause is not None:
+        if is_keyed and answer.status == 409 and pause is not None:
             raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
         raise _refusal(answer, request, pause)
     if answer.status in WITHOUT_BODY:

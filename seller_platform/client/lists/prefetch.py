@@ -12,8 +12,6 @@ from seller_platform.contract import Source
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import RequestRefusedError, RowsMissingError, UnreadableBodyError, UpstreamError
 
-_NOT_FOUND = 404
-
 
 @contextmanager
 def naming(sku: str) -> Iterator[None]:
@@ -77,7 +75,7 @@ class PageFetcher:
                     answer, page = self._api.request("GET", path, query.params, decode=decode, former=former)
                     self.requests += answer.requests
             except (RequestRefusedError, RowsMissingError) as error:
-                is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == _NOT_FOUND
+                is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == 404
                 if query.page == 1 and not is_unknown:
                     raise
                 return Page((), refusal=error)

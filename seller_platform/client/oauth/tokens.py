@@ -2,7 +2,6 @@
 
 import logging
 import re
-import secrets
 import time
 from collections.abc import Generator, Mapping
 from contextlib import suppress
@@ -95,7 +94,11 @@ class GrantAuth(httpx.Auth):
         for rotations_left in range(_ROTATIONS, -1, -1):
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
             response = yield request
-            page = _page_of(request, response)
+            page = redirect_target(response.headers) if response.status_code in _TEMPORARY_REDIRECTS else ""
+            name = PurePosixPath(urlsplit(page).path).name
+            # An endpoint that has moved keeps its name, or redirects permanently; a file has the name of one.
+            if name == PurePosixPath(request.url.path).name or _FILE.fullmatch(name):
+                page = ""
             if response.status_code != 401 and not page:
                 return
             if page and is_repeated:
@@ -109,16 +112,6 @@ class GrantAuth(httpx.Auth):
                 pair = self._source.rotate(pair.access_token)
         problem = f"the upstream rejects each access token that it issues to connection {self._source.connection!r}"
         raise UpstreamUnavailableError(f"{request.method} {request.url.path}", problem, attempts=_ROTATIONS + 1)
-
-
-def _page_of(request: httpx.Request, response: httpx.Response) -> str:
-    """Return the page that a temporary redirect leads to, as to a login; empty for any other answer.
-
-    An endpoint that has moved keeps its name, or redirects permanently; a file has the name of one.
-    """
-    target = redirect_target(response.headers) if response.status_code in _TEMPORARY_REDIRECTS else ""
-    name = PurePosixPath(urlsplit(target).path).name
-    return "" if name == PurePosixPath(request.url.path).name or _FILE.fullmatch(name) else target
 
 
 class TokenAuth(httpx.Auth):
@@ -265,11 +258,6 @@ def issuer_of(auth_url: str, transport: httpx.BaseTransport | None = None) -> st
         return None
     is_promised = metadata.get("authorization_response_iss_parameter_supported") is True
     return url if is_promised and metadata.get("issuer") == url else None
-
-
-def code_verifier() -> str:
-    """Return a new code verifier (RFC 7636 section 4.1)."""
-    return secrets.token_urlsafe(64)
 
 
 def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> TokenRefusedError:
