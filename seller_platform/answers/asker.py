@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.monitoring.sampling import sample
 from seller_platform.warehouse.postgres.database import Database
-
-_CANDIDATES = 10
 
 
 @dataclass(frozen=True)
@@ -47,16 +44,14 @@ class Asker:
         seen = {key: each for key, each in every.items() if self.accounts is None or key in self.accounts}
         if not seen:
             raise UnanswerableError("there are no accounts", "Connect accounts, or ask for access to some.")
-        facts = {key: each.account for key, each in seen.items()}
-        keys = {self._key(name, facts) for name in names} or set(seen)
-        return [seen[key] for key in sorted(keys)]
-
-    def _key(self, name: str, facts: Mapping[str, Account]) -> str:
-        try:
-            return key_named(name, facts)
-        except RequestError:
-            names = {key: [account.title] for key, account in facts.items()}
-            raise refused_name(name, names, "neither the key nor the title of exactly one account") from None
+        facts, keys = {key: each.account for key, each in seen.items()}, set[str]()
+        for name in names:
+            try:
+                keys.add(key_named(name, facts))
+            except RequestError:
+                titles = {key: [account.title] for key, account in facts.items()}
+                raise refused_name(name, titles, "neither the key nor the title of exactly one account") from None
+        return [seen[key] for key in sorted(keys or seen)]
 
 
 def refused_name(name: str, names: Mapping[str, Sequence[str]], problem: str) -> UnanswerableError:
@@ -71,5 +66,5 @@ def refused_name(name: str, names: Mapping[str, Sequence[str]], problem: str) ->
     return UnanswerableError(
         f"{name!r} is {problem}{'' if alike else did_you_mean(name, every)}",
         "Take the key of a candidate: what stands before the brackets.",
-        (alike or labels)[:_CANDIDATES],
+        (alike or labels)[:10],
     )

@@ -10,14 +10,7 @@ from pydantic import Field
 from sqlalchemy import text
 
 from seller_platform.answers.asker import Asker, refused_name
-from seller_platform.answers.metrics import (
-    METRICS,
-    Dimension,
-    MetricQuery,
-    MetricUnit,
-    Order,
-    metric_named,
-)
+from seller_platform.answers.metrics import METRICS, Dimension, MetricQuery, MetricUnit, Order
 from seller_platform.answers.proof import (
     Asked,
     ChosenAccounts,
@@ -31,7 +24,7 @@ from seller_platform.answers.proof import (
     period_of,
 )
 from seller_platform.counts import count_of
-from seller_platform.errors import UnanswerableError
+from seller_platform.errors import UnanswerableError, did_you_mean
 
 _PRODUCTS = text("""
     SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)
@@ -171,11 +164,15 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     Raises:
         UnanswerableError: There is no such metric, account or product, or no table has the dimensions.
     """
-    metric, by = metric_named(arguments.metric), tuple(dict.fromkeys(arguments.by))
+    metrics, by = {each.name: each for each in METRICS}, tuple(dict.fromkeys(arguments.by))
+    if arguments.metric not in metrics:
+        reason = f"there is no metric {arguments.metric!r}{did_you_mean(arguments.metric, metrics)}"
+        raise UnanswerableError(reason, "Take one of the candidates.", [*metrics])
+    metric = metrics[arguments.metric]
     window, accounts = period_of(arguments.first_day, arguments.last_day), asker.chosen_accounts(arguments.accounts)
-    table = metric.table_for((*by, Dimension.PRODUCT) if arguments.products else by)
+    asked_by = dict.fromkeys((*by, Dimension.PRODUCT) if arguments.products else by)
+    table = metric.table_for(asked_by)
     if table is None:
-        asked_by = dict.fromkeys((*by, Dimension.PRODUCT) if arguments.products else by)
         problem = f"{metric.name} has the grain {metric.grain}, so there is none by {' and '.join(asked_by)}"
         raise UnanswerableError(
             problem, f"Ask for all products, in total or by fewer of {', '.join(metric.dimensions)}."

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
 from enum import StrEnum
 from shlex import quote
 from typing import Any
@@ -14,7 +13,7 @@ from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
-from seller_platform.errors import UnanswerableError, did_you_mean
+from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
@@ -118,7 +117,7 @@ class Metric:
             "account, product and month" if each.is_by_month else "account and day" for each in self.tables
         )
 
-    def table_for(self, by: tuple[Dimension, ...]) -> MetricTable | None:
+    def table_for(self, by: Iterable[Dimension]) -> MetricTable | None:
         """Return the table that has all of these dimensions; None where there is none."""
         return next((each for each in self.tables if set(by) <= set(each.dimensions)), None)
 
@@ -187,23 +186,10 @@ METRICS = (
 """Every metric, in the order in which they are listed."""
 
 
-def metric_named(name: str) -> Metric:
-    """Return the metric of that name.
-
-    Raises:
-        UnanswerableError: There is none.
-    """
-    metrics = {each.name: each for each in METRICS}
-    if name not in metrics:
-        reason = f"there is no metric {name!r}{did_you_mean(name, metrics)}"
-        raise UnanswerableError(reason, "Take one of the candidates.", [*metrics])
-    return metrics[name]
-
-
 _QUERY = """
 SELECT {columns}{currency} AS currency, {formula} AS value, {without_cost} AS units_without_cost
 FROM {table}
-WHERE account = ANY ({accounts}) AND {day} >= {first} AND {day} < {end}{of_products}
+WHERE account = ANY ({accounts}) AND {day} >= DATE {first} AND {day} < DATE {end}{of_products}
 GROUP BY {groups}
 ORDER BY {order}
 LIMIT {limit}
@@ -301,14 +287,10 @@ class MetricQuery:
             table=sql.SQL(self.table.table),
             accounts=sql.Literal(list(self.accounts)),
             day=sql.Identifier(self.table.day),
-            first=_day(self.window.start),
-            end=_day(self.window.end),
+            first=sql.Literal(str(self.window.start)),
+            end=sql.Literal(str(self.window.end)),
             of_products=of_products if self.products else sql.SQL(""),
             groups=sql.SQL(", ").join(groups),
             order=sql.SQL(", ").join([*value_first, *groups]),
             limit=sql.Literal(self.limit),
         )
-
-
-def _day(day: date) -> sql.Composable:
-    return sql.SQL("DATE {}").format(sql.Literal(str(day)))

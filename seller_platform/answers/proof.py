@@ -139,7 +139,14 @@ class Asked:
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         if self.mart:
             require_loaded(database, relation_of(self.mart), [Selection(key, self.window) for key in self.keys])
-            problems += self._old_builds(self.mart)
+            with database.begin() as connection:
+                states = partition_states(connection, Derived.of(self.mart), self.keys, self.months)
+            problems += [
+                f"{self.mart.table} of {each.account}, {each.month:%Y-%m}: it is older than what it is made of; "
+                "`seller-platform marts build` builds it."
+                for each in states
+                if not each.is_current
+            ]
         page, partition = self.table.replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
         url = self.asker.dagster_url and f"{self.asker.dagster_url}/assets/{page}?partition={quote(partition)}"
         return Proof(
@@ -168,15 +175,6 @@ class Asked:
                 f"the period begins on {self.window.start}, and the last day that is over is {today - _DAY}",
                 "Ask for days that are over: nothing here predicts sales.",
             )
-
-    def _old_builds(self, mart: Mart) -> list[str]:
-        """Return a sentence for each partition of the mart that changed inputs or a new definition make old."""
-        with self.asker.database.begin() as connection:
-            states = partition_states(connection, Derived.of(mart), self.keys, self.months)
-        problem = "it is older than what it is made of; `seller-platform marts build` builds it."
-        return [
-            f"{mart.table} of {each.account}, {each.month:%Y-%m}: {problem}" for each in states if not each.is_current
-        ]
 
 
 def zones_of(accounts: Iterable[KnownAccount]) -> tuple[str, ...]:

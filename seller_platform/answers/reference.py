@@ -12,9 +12,6 @@ from seller_platform.documentation import PAGES, sections_with
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result
 
-_MOST = 4_000  # characters of a section
-_SECONDS = 30.0
-
 
 class DocsArguments(Fact):
     """Words to look for."""
@@ -57,7 +54,7 @@ def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
             [page.name for page in PAGES],
         )
     return ToolAnswer(
-        rows=tuple(SectionRow(page=page, heading=heading, text=text[:_MOST]) for page, heading, text in best),
+        rows=tuple(SectionRow(page=page, heading=heading, text=text[:4_000]) for page, heading, text in best),
         proof=Proof(seen=Seen(command=f"seller-platform docs {best[0][0]}")),
     )
 
@@ -73,7 +70,7 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
     """
     if asker.accounts is not None or asker.reader_url is None:
         raise UnanswerableError("statements are executed only for who may see every account", "Ask another tool.")
-    with open_result(asker.reader_url, arguments.statement, seconds=_SECONDS) as result:
+    with open_result(asker.reader_url, arguments.statement, seconds=30.0) as result:
         names = result.names
         rows = list(islice((row for block in result.blocks for row in block), arguments.limit + 1))
     return ToolAnswer(

@@ -3,14 +3,13 @@
 - `load`: fills a database in one transaction
 - `live`: advances the sandbox day by day, with lists that are empty or short for a day
 - `account_history`: the days of one account, one after the other
-- `marketplaces`: marketplaces and accounts
+- `marketplaces`: marketplaces, accounts and exchange rates
 - `catalogue`: products with parents and variants
 - `late_changes`: the law of what still changes, after how many days
 - `demand`: orders of a day, by product and price
 - `orders`: orders and daily product sales
 - `ledger`: transactions
 - `inventory`: stock, shipments, and alerts on them
-- `rates`: exchange rates
 - `local_days`: local days and their timestamps
 - `random_numbers`: random numbers that repeat for a seed
 """

@@ -237,7 +237,7 @@ class AccountHistory:
             listing = self._rng(7, day.date.toordinal())
             self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, listing, sales))
             is_open = sales.is_open(today)
-            self.stock.reserve(sales.product[is_open], sales.quantity[is_open])
+            np.add.at(self.stock.reserved, sales.product[is_open], sales.quantity[is_open])
             ended = sales.settled[sales.order]
             for last in np.unique(ended[~sales.is_paid]).tolist():
                 lines = ~sales.is_paid & (ended == last)

@@ -24,9 +24,8 @@ from seller_platform.sandbox.account_history import LISTED_TODAY, AccountHistory
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, forget_accounts, period_until
 from seller_platform.sandbox.local_days import second_of_day
-from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
+from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
 from seller_platform.sandbox.random_numbers import generator
-from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, driver_of

@@ -13,8 +13,7 @@ from sqlalchemy import Connection, Table, delete, select, text
 from seller_platform.contract import DATASETS, Account, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
-from seller_platform.sandbox.rates import rates
+from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of

@@ -1,6 +1,10 @@
-"""The marketplaces of the sandbox and the accounts on them."""
+"""The marketplaces of the sandbox, the accounts on them, and the exchange rates of currencies."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
 from random import Random
 
 from seller_platform.contract import Account
@@ -11,6 +15,14 @@ CONNECTION = "sandbox"
 _FIRST_ID = 1001
 _SIZES = (1.0, 0.6, 0.05)
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+_PER_EURO = {
+    "USD": 1.09, "GBP": 0.85, "JPY": 163.0, "AUD": 1.65, "CAD": 1.48, "SEK": 11.3, "INR": 91.0, "MXN": 19.8,
+    "PLN": 4.29, "SGD": 1.45, "BRL": 5.9, "CHF": 0.95, "CZK": 24.9, "DKK": 7.46, "NOK": 11.6, "CNY": 7.85,
+    "TRY": 38.0, "AED": 4.0,
+}  # fmt: skip
+_SWING = 0.03
+_WIGGLE = 0.004
 
 
 @dataclass(frozen=True)
@@ -100,3 +112,14 @@ def account_at(number: int, seed: int) -> SandboxAccount:
         seller_id="A" + "".join(rng.choices(_ALPHABET, k=13)),
     )
     return SandboxAccount(number, account, marketplace, _SIZES[number % len(_SIZES)])
+
+
+def rates(first: date, last: date) -> Iterator[tuple[date, str, Decimal]]:
+    """Yield day, currency and units of the currency for one euro, both days included; they depend on the day only."""
+    for offset in range((last - first).days + 1):
+        day = first + timedelta(days=offset)
+        yield day, "EUR", Decimal(1)
+        for number, (currency, middle) in enumerate(_PER_EURO.items()):
+            turn = day.toordinal() + 37 * number
+            wave = _SWING * math.sin(turn / 61) + _WIGGLE * math.sin(turn * 1.7)
+            yield day, currency, Decimal(f"{middle * (1 + wave):.6f}")

@@ -129,8 +129,10 @@ def draw_sales(
     order, product, granted = order[has_units], product[has_units], granted[has_units]
     settled = day_number + drawn(rng, SETTLED_AFTER, demanded)
     product_sales = demand.prices_on(day_number)[product] * granted
+    numbers = (np.arange(first_number + 1, first_number + 1 + demanded, dtype=np.int64) * _SCATTER) % _NUMBERS
+    halves = (half.tolist() for half in np.divmod(numbers, 10**7))
     return Sales(
-        ids=_identifiers(prefix, first_number, demanded),
+        ids=listed(f"{prefix}-{high:07d}-{low:07d}" for high, low in zip(*halves, strict=True)),
         seconds=seconds,
         cancelled=cancelled,
         settled=settled,
@@ -200,12 +202,6 @@ def daily_rows(sales: Sales, texts: Texts, day: LocalDay, *, today: int) -> list
             strict=False,
         )
     )
-
-
-def _identifiers(prefix: str, first: int, count: int) -> npt.NDArray[np.object_]:
-    numbers = (np.arange(first + 1, first + 1 + count, dtype=np.int64) * _SCATTER) % _NUMBERS
-    high, low = np.divmod(numbers, 10**7)
-    return listed(f"{prefix}-{a:07d}-{b:07d}" for a, b in zip(high.tolist(), low.tolist(), strict=True))
 
 
 def _rebates(rng: np.random.Generator, running: Ints) -> Ints:

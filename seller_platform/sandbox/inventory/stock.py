@@ -88,10 +88,6 @@ class Stock:
         np.subtract.at(self.sellable, products, granted)
         return granted
 
-    def reserve(self, products: Ints, units: Ints) -> None:
-        """Add the units of open orders to `reserved`."""
-        np.add.at(self.reserved, products, units)
-
     def reorder(self, rng: np.random.Generator, day_number: int) -> Ints:
         """Send shipments of products that run low, and return these products."""
         position = self.sellable + self.incoming
