@@ -18,11 +18,7 @@ from seller_platform.warehouse.postgres.programs import LOOPBACK
 from seller_platform.warehouse.postgres.removal import remove_abandoned, remove_server
 from seller_platform.warehouse.postgres.root_user import DATA, abandoned_folders
 from seller_platform.warehouse.postgres.urls import READER_URL
-from seller_platform.warehouse.schema.readers import (
-    remove_reader,
-    rights_of_readers_lack,
-    save_reader,
-)
+from seller_platform.warehouse.schema.readers import remove_reader, rights_of_readers_lack, save_reader
 
 
 class ReaderDocument(Document, frozen=True):

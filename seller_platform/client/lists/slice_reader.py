@@ -17,12 +17,7 @@ from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION, UNKNOWN_PRODUCTS, CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.counts import count_of
-from seller_platform.errors import (
-    ContractViolationError,
-    DayMissingError,
-    ListChangedError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import ContractViolationError, DayMissingError, ListChangedError, UpstreamUnavailableError
 
 ATTEMPTS = 3
 _FEW_ROWS = 5

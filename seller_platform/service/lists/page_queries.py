@@ -347,11 +347,7 @@ async def read_page(connection: Connection, selected: SelectedAccounts, query: P
     # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
-    values = {
-        **query.values(selected),
-        "part": list_request.part,
-        **list_request.rows_of_page,
-    }
+    values = {**query.values(selected), "part": list_request.part, **list_request.rows_of_page}
 
     async def read(is_kept: bool, later: list[int] | None = None) -> tuple[RowPage, ListState] | None:
         form = _PageForm(

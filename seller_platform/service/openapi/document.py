@@ -39,10 +39,7 @@ _HEADERS = {
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",
 }
-_HEADERS_OF = {
-    **dict.fromkeys((401, 403), ("WWW-Authenticate",)),
-    **dict.fromkeys((409, 429, 503), ("Retry-After",)),
-}
+_HEADERS_OF = {**dict.fromkeys((401, 403), ("WWW-Authenticate",)), **dict.fromkeys((409, 429, 503), ("Retry-After",))}
 _RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"

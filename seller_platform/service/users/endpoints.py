@@ -64,7 +64,4 @@ def user_routes(store: Store) -> tuple[Route, ...]:
             accounts = await accounts_of(connection, caller)
         return json_answer({"accounts": [msgspec.convert(each, _Account, from_attributes=True) for each in accounts]})
 
-    return (
-        Route(_READ_USER, answer_me, Cost.QUICK),
-        Route(_LIST_ACCOUNTS, answer_accounts, Cost.QUICK),
-    )
+    return (Route(_READ_USER, answer_me, Cost.QUICK), Route(_LIST_ACCOUNTS, answer_accounts, Cost.QUICK))
