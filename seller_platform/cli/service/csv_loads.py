@@ -7,8 +7,7 @@ import click
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.service.csv_loads.products import LoadedProducts, load_products
-from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
+from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 
 _FILE = click.Path(dir_okay=False, path_type=Path)

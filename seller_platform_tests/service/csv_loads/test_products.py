@@ -12,8 +12,7 @@ import pytest
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.errors import ProductFileError, RateFileError
-from seller_platform.service.csv_loads.products import LoadedProducts, load_products
-from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
+from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, ask, connect, insert_rows, list_accounts, stored

@@ -1,6 +1,7 @@
-"""Loads products from a CSV file into `service.products`."""
+"""Loads exchange rates and products, which no list contains, from CSV files of an operator."""
 
 from collections.abc import Collection, Mapping
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,19 +9,27 @@ from typing import Any
 import msgspec
 import psycopg
 
-from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, number_in
-from seller_platform.errors import ProductFileError
+from seller_platform.contract.currencies import CURRENCIES
+from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
+from seller_platform.errors import ProductFileError, RateFileError
 from seller_platform.warehouse.postgres.database import Database, driver_of
+
+DAY, CURRENCY, PER_EURO = "day", "currency", "per_euro"
+_OF_RATES = (DAY, CURRENCY, PER_EURO)
+_MOST_PROBLEMS = 1000
+
+_REPLACE_RATES = """
+INSERT INTO service.exchange_rates (day, currency, per_euro)
+SELECT * FROM unnest(%s::date[], %s::text[], %s::numeric[])
+ON CONFLICT (day, currency) DO UPDATE SET per_euro = excluded.per_euro
+"""
 
 ACCOUNT, SKU, ASIN, PARENT_ASIN, PRODUCT_NAME = "account", "sku", "asin", "parent_asin", "product_name"
 BUYBOX_PRICE, SALES_RANK, LEAD_TIME_DAYS = "buybox_price", "sales_rank", "lead_time_days"
-REQUIRED = (ACCOUNT, SKU)
-COLUMNS = (*REQUIRED, ASIN, PARENT_ASIN, PRODUCT_NAME, BUYBOX_PRICE, SALES_RANK, LEAD_TIME_DAYS)
+_OF_PRODUCTS = (ACCOUNT, SKU, ASIN, PARENT_ASIN, PRODUCT_NAME, BUYBOX_PRICE, SALES_RANK, LEAD_TIME_DAYS)
 
 _LARGEST_PRICE = Decimal(10) ** 12
 _LARGEST_COUNTS = {SALES_RANK: Decimal(10) ** 12, LEAD_TIME_DAYS: Decimal(10_000)}
-_MOST_PROBLEMS = 1000
-_MOST_DECIMALS = 10
 
 _ACCOUNTS = "SELECT DISTINCT account FROM seller.accounts ORDER BY 1"
 
@@ -39,7 +48,7 @@ FROM named
 GROUP BY account, sku
 """
 
-_REPLACE = """
+_REPLACE_PRODUCTS = """
 INSERT INTO service.products
     (account, sku, asin, parent_asin, product_name, buybox_price, sales_rank, lead_time_days)
 SELECT * FROM unnest(
@@ -52,6 +61,48 @@ ON CONFLICT (account, sku) DO UPDATE SET
 """
 
 _Product = Mapping[str, Any]
+
+
+class LoadedRates(msgspec.Struct, frozen=True):
+    """The exchange rates that were loaded."""
+
+    rates: int
+    currencies: list[str]
+    first_day: date
+    last_day: date
+
+
+def load_rates(database: Database, path: Path) -> LoadedRates:
+    """Store the exchange rates of a CSV file; a rate of the same day and currency is replaced.
+
+    Raises:
+        RateFileError: The file has errors. Nothing was stored.
+    """
+    problems = Problems(str(path), RateFileError, most=_MOST_PROBLEMS)
+    rates: dict[tuple[date, str], Decimal] = {}
+    position_of: dict[tuple[date, str], str] = {}
+    for line in csv_lines(path, lambda names: column_problems(names, allowed=_OF_RATES, required=_OF_RATES), problems):
+        day, currency, shown = day_in(line, DAY, problems), line[CURRENCY].strip(), repr(line[PER_EURO])
+        before = len(problems.lines)
+        per_euro = number_in(line, PER_EURO, problems, limit=Decimal(10) ** 13, most_decimals=20)
+        if not per_euro and len(problems.lines) == before:
+            problems.add_cell(line, PER_EURO, f"{shown} is not more than 0: units of the currency for one euro")
+        elif per_euro and currency == "EUR" and per_euro != 1:
+            problems.add_cell(line, PER_EURO, f"{shown} is not 1, which it must be for EUR")
+        if currency not in CURRENCIES:
+            problems.add_cell(line, CURRENCY, f"{currency!r} is not an ISO 4217 code such as USD")
+        elif day is not None and per_euro:
+            key = (day, currency)
+            if key in rates:
+                problems.add(f"{line.position}: the rate of {currency} on {day} stands in {position_of[key]}; keep one")
+            rates[key], position_of[key] = per_euro, line.position
+    if not rates and not problems.lines:
+        problems.add("it has no lines")
+    problems.check()
+    days, currencies = [day for day, _ in rates], [currency for _, currency in rates]
+    with database.begin() as connection:
+        driver_of(connection).execute(_REPLACE_RATES, (days, currencies, list(rates.values())))
+    return LoadedRates(len(rates), sorted(set(currencies)), min(days), max(days))
 
 
 class LoadedProducts(msgspec.Struct, frozen=True):
@@ -71,7 +122,9 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
         ProductFileError: The file has errors. Nothing was stored.
     """
     problems = Problems(str(path), ProductFileError, most=_MOST_PROBLEMS)
-    lines = list(csv_lines(path, lambda names: column_problems(names, allowed=COLUMNS, required=REQUIRED), problems))
+    lines = list(
+        csv_lines(path, lambda names: column_problems(names, allowed=_OF_PRODUCTS, required=(ACCOUNT, SKU)), problems)
+    )
     if not lines and not problems.lines:
         problems.add("it has no lines")
     with database.begin() as connection:
@@ -87,7 +140,9 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
                 problems.add(f"{line.position}: SKU {key[1]!r} of {key[0]} stands in {position_of[key]}; keep one")
             products[key], position_of[key] = product, line.position
         problems.check()
-        driver.execute(_REPLACE, {name: [product[name] for product in products.values()] for name in COLUMNS})
+        driver.execute(
+            _REPLACE_PRODUCTS, {name: [product[name] for product in products.values()] for name in _OF_PRODUCTS}
+        )
     with_parent = sum(product[PARENT_ASIN] is not None for product in products.values())
     return LoadedProducts(len(products), with_parent, sorted({account for account, _ in products}))
 
@@ -98,8 +153,6 @@ def _stored_names(
     """Return the ASIN and the name that stored rows have for products, where the file lacks one of them."""
     lacking = [line for line in lines if not (line[ASIN].strip() and line[PRODUCT_NAME].strip())]
     keys = [(line[ACCOUNT].strip(), line[SKU]) for line in lacking if "\0" not in line[ACCOUNT] + line[SKU]]
-    if not keys:
-        return {}
     rows = driver.execute(_STORED, ([account for account, _ in keys], [sku for _, sku in keys]))
     return {(account, sku): (asin, name) for account, sku, asin, name in rows}
 
@@ -125,7 +178,7 @@ def _product(
         values[column] = line[column].strip() or known
         if values[column] is None and account in accounts:
             problems.add_cell(line, column, f"{line[column]!r} is empty, and no stored row of SKU {sku!r} has one")
-    values[BUYBOX_PRICE] = number_in(line, BUYBOX_PRICE, problems, limit=_LARGEST_PRICE, most_decimals=_MOST_DECIMALS)
+    values[BUYBOX_PRICE] = number_in(line, BUYBOX_PRICE, problems, limit=_LARGEST_PRICE, most_decimals=10)
     for column, limit in _LARGEST_COUNTS.items():
         count = number_in(line, column, problems, limit=limit, most_decimals=0)
         values[column] = None if count is None else int(count)
