@@ -42,8 +42,7 @@ from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import OPERATIONS
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
-from seller_platform.service.openapi.document import openapi_document
-from seller_platform.service.openapi.operations import Cost, Route
+from seller_platform.service.openapi import Cost, Route, openapi_document
 from seller_platform.service.pages.docs import described
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password

@@ -31,7 +31,7 @@ from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import is_loopback, network_of_client
 from seller_platform.service.metrics import Measures, notes_of
-from seller_platform.service.openapi.operations import Cost, Route
+from seller_platform.service.openapi import Cost, Route
 from seller_platform.service.pool import Store
 from seller_platform.settings import Settings
 

@@ -11,7 +11,7 @@ from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.http.parameters import about
 from seller_platform.service.http.responses import JSON, RETRY_SECONDS, json_answer
-from seller_platform.service.openapi.operations import Cost, Operation, Route
+from seller_platform.service.openapi import Cost, Operation, Route
 from seller_platform.service.pool import Store
 
 _UP = "All systems are operational."

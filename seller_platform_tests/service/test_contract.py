@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from seller_platform.contract.wire import METADATA
 from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.service.http.responses import JSON, error_answer
-from seller_platform.service.openapi.document import operations, without_references
+from seller_platform.service.openapi import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US
 from seller_platform_tests.support.served import ANN, Served, execute, running_app
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for

@@ -30,7 +30,7 @@ from seller_platform.service.limits import Limits
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import require_read
-from seller_platform.service.openapi.operations import Done, Operation, Route, body_type, list_of, page_type, row_type
+from seller_platform.service.openapi import Done, Operation, Route, body_type, list_of, page_type, row_type
 from seller_platform.service.pool import Connection, Store
 
 FROM_DATE = Parameter[date]("from_date", "First day of the one period to delete; goes with `to_date`.", date)

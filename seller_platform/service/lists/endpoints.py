@@ -49,7 +49,7 @@ from seller_platform.service.lists.replica import require_read, unknown_to_repli
 from seller_platform.service.lists.state import ListState, database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 from seller_platform.service.metrics import notes_of
-from seller_platform.service.openapi.operations import Operation, Route, page_type, row_type
+from seller_platform.service.openapi import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Connection, Store
 
 START = Parameter[date](

@@ -25,7 +25,7 @@ from seller_platform.service.http.parameters import shown
 from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.limits import Admission
 from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
-from seller_platform.service.openapi.operations import Operation, Route
+from seller_platform.service.openapi import Operation, Route
 from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading
 

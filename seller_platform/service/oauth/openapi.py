@@ -20,7 +20,7 @@ from seller_platform.contract.wire import (
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.parameters import Parameter, about, choice_of
 from seller_platform.service.http.responses import JSON, Error
-from seller_platform.service.openapi.operations import Answers, Operation
+from seller_platform.service.openapi import Answers, Operation
 
 _SCOPES = " ".join(Scope)
 _TOO_MANY = "the network has made too many requests, or has too many under way; `Retry-After` says when to try again."

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi.document import example_of, operations, without_references
+from seller_platform.service.openapi import example_of, operations, without_references
 
 _OPTIONAL_EXAMPLES = ("account_title", "start_date", "end_date", "sku")
 _DEEPEST = 5

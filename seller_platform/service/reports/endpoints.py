@@ -28,7 +28,7 @@ from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import require_read
 from seller_platform.service.metrics import notes_of
-from seller_platform.service.openapi.operations import Cost, Operation, Route, body_type, row_type
+from seller_platform.service.openapi import Cost, Operation, Route, body_type, row_type
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.csv import csv_parts
 from seller_platform.service.reports.jobs import (

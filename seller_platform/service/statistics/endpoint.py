@@ -28,7 +28,7 @@ from seller_platform.service.lists.endpoints import (
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import unknown_to_replica
-from seller_platform.service.openapi.operations import Operation, Route, page_type, row_type
+from seller_platform.service.openapi import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics

@@ -12,7 +12,7 @@ from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.http.parameters import about
 from seller_platform.service.http.responses import json_answer
-from seller_platform.service.openapi.operations import Cost, Done, Operation, Route, list_of, row_type
+from seller_platform.service.openapi import Cost, Done, Operation, Route, list_of, row_type
 from seller_platform.service.pool import Store
 
 

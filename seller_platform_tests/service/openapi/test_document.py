@@ -20,8 +20,7 @@ from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.approvals_page import END
 from seller_platform.service.oauth.developers_page import DELETE, NEW, SECRET
-from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
-from seller_platform.service.openapi.operations import Operation
+from seller_platform.service.openapi import Operation, example_of, openapi_document, operations, without_references
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
