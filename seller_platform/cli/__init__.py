@@ -27,14 +27,17 @@
 
 import atexit
 import gc
+import json
 import os
+import signal
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 
 from seller_platform import interruption
-from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
 
 _COMMANDS = {
     "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
@@ -84,6 +87,11 @@ _COMMANDS = {
 }
 """The module of each command, and its sentence in `--help`."""
 
+_ENDLESS = ("dev", "mcp", "metrics", "sandbox live", "service run", "service worker", "database run", "status --watch")
+"""Commands that run until a signal ends them, which is no failure."""
+
+_KEPT = "What was stored is kept, and a change is stored whole or not at all; run the command again to go on."
+
 
 def _open_streams() -> None:
     """Replace streams that a shell has closed, and let every character be written, if need be as an escape sequence."""
@@ -105,3 +113,25 @@ def main() -> None:
     from seller_platform.cli.terminal.root import command_group, run
 
     run(command_group(_COMMANDS))
+
+
+def runs_until_ended(arguments: Sequence[str]) -> bool:
+    """Return whether a command runs until a signal ends it."""
+    arguments = [argument for argument in arguments if argument != "--demo"]
+    endless = (words.split() for words in _ENDLESS)
+    return any(set(words) <= set(arguments) and arguments[:1] == words[:1] for words in endless)
+
+
+def describe_end(arguments: Sequence[str], number: int) -> tuple[str, int]:
+    """Return the message and the exit code of a command that a signal ends."""
+    code = 0 if runs_until_ended(arguments) else 128 + number
+    cause = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+    message = f"ended by {cause}. {_KEPT}"
+    if "--json" in arguments:
+        failure = {"error": "Interrupted", "message": message, "exit_code": code, "next_step": _KEPT}
+        return json.dumps(failure), code
+    if os.environ.get("SELLER_PLATFORM_LOG_FORMAT") == "json":
+        # As lines of the log, without the modules that write these: a signal may come before they are imported.
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"time": now, "level": "INFO", "logger": "seller_platform.cli", "message": message}), code
+    return message, code

@@ -1,7 +1,6 @@
 """How the command line begins, what it shows in a terminal, and how it ends.
 
 - `root`: the group of all commands, and how their errors end
-- `endings`: the sentences for commands that a signal ends
 - `foreseen`: errors of PostgreSQL and the file system as sentences
 - `colours`: colours of verdicts, errors and headings
 - `groups`: groups whose `--help` shows whole sentences

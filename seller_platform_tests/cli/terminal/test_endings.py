@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
+from seller_platform.cli import describe_end, runs_until_ended
 
 
 @pytest.mark.parametrize("words", ["dev", "metrics", "database run", "status --watch", "service run", "sandbox live"])
