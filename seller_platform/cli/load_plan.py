@@ -15,7 +15,6 @@ from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.expectations import Basis
 
 _COLUMNS = ("dataset", "slices", "requests", "rows", "seconds", "today", "later")
-_MOST_ACCOUNTS = 100
 
 
 class PlannedSlices(Document, frozen=True):
@@ -80,19 +79,23 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
         division = planner.divide([*discovery, *slices])
         sent = requests_sent(database, now.date())
     count = len(planner.accounts)
-    of_all = None if output.as_json or count <= _MOST_ACCOUNTS else f"all of {count_of(count, 'account')}"
-    rows = _rows(division, of_all)
-    names = [each.name for each in connections(database) if each.name in chosen]
+    of_all = None if output.as_json or count <= 100 else f"all of {count_of(count, 'account')}"
+    groups: dict[tuple[str, str], list[DueSlice]] = defaultdict(list)
+    for due in division.expected:
+        groups[of_all or due.account, due.dataset.name].append(due)
+    order = [dataset.name for dataset in DATASETS]
+    pairs = sorted(groups, key=lambda pair: (pair[1] != ACCOUNTS.name, pair[0], order.index(pair[1])))
+    rows = [_row(dataset, account, groups[account, dataset], division) for account, dataset in pairs]
     budgets = [
         ConnectionBudget(
-            connection=name,
+            connection=each.name,
             requests_per_day=per_day,
-            requests_today=sent.get(name, 0),
-            requests_left=division.left.get(name, 0),
+            requests_today=sent.get(each.name, 0),
+            requests_left=division.left.get(each.name, 0),
             renews_at=renewal_after(now),
         )
-        for name in names
-        if per_day is not None
+        for each in connections(database)
+        if each.name in chosen and per_day is not None
     ]
     output.document(PlanDocument(plan=rows, budgets=budgets))
     if not slices:
@@ -112,24 +115,6 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
             f"budget renews at {each.renews_at:%Y-%m-%d %H:%M} UTC."
         )
     output.line("\n".join(sentences))
-
-
-def _rows(division: Division, of_all: str | None) -> list[PlannedSlices]:
-    """Return the rows of the table.
-
-    Args:
-        of_all: What stands for all accounts together; None for a row for each.
-    """
-    groups: dict[tuple[str, str], list[DueSlice]] = defaultdict(list)
-    for each in division.expected:
-        groups[of_all or each.account, each.dataset.name].append(each)
-    order = [dataset.name for dataset in DATASETS]
-    return [
-        _row(dataset, account, groups[account, dataset], division)
-        for account, dataset in sorted(
-            groups, key=lambda pair: (pair[1] != ACCOUNTS.name, pair[0], order.index(pair[1]))
-        )
-    ]
 
 
 def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Division) -> PlannedSlices:

@@ -15,7 +15,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
 from seller_platform.clocks import utc_now
 from seller_platform.service.metrics import metrics_page
-from seller_platform.warehouse.monitoring.metrics import Facts, account_counts, facts, load_measures
+from seller_platform.warehouse.monitoring.metrics import account_counts, facts, load_measures
 from seller_platform.warehouse.monitoring.problems import slice_problems
 
 _PAIR = "dataset account"
@@ -45,7 +45,17 @@ class WarehouseCollector(Collector):
         self._per_day = installation.settings.requests_per_day
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._loads()
+        measures = [((each.dataset, each.account), each) for each in load_measures(self._database)]
+        for name, attribute, doc in (
+            ("loads", "loads", "Loads of slices."),
+            ("requests", "requests", "Requests sent by loads."),
+            ("body_bytes", "body_bytes", "Bytes of the bodies that loads have read."),
+            ("load_seconds", "seconds", "Seconds spent in loads."),
+        ):
+            samples = [(pair, getattr(each, attribute)) for pair, each in measures]
+            yield _family(CounterMetricFamily, name, doc, _PAIR, samples)
+        read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
+        yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
         counts = account_counts(self._database)
         yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
         known = facts(self._database, utc_now())
@@ -58,32 +68,12 @@ class WarehouseCollector(Collector):
         )
         doc = "What is wrong, as in platform.problems."
         yield _family(GaugeMetricFamily, "problems", doc, f"{_PAIR} kind severity acknowledged", wrong.items())
-        yield from self._budgets(known)
-        yield from self._sampled(known)
-
-    def _loads(self) -> Iterator[Metric]:
-        measures = [((each.dataset, each.account), each) for each in load_measures(self._database)]
-        for name, attribute, doc in (
-            ("loads", "loads", "Loads of slices."),
-            ("requests", "requests", "Requests sent by loads."),
-            ("body_bytes", "body_bytes", "Bytes of the bodies that loads have read."),
-            ("load_seconds", "seconds", "Seconds spent in loads."),
-        ):
-            samples = [(pair, getattr(each, attribute)) for pair, each in measures]
-            yield _family(CounterMetricFamily, name, doc, _PAIR, samples)
-        read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
-        yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
-
-    def _budgets(self, known: Facts) -> Iterator[Metric]:
-        if self._per_day is None:
-            return
-        allowed = dict.fromkeys(known.requests_today, self._per_day).items()
-        doc = "Requests that a connection may send in a day."
-        yield _family(GaugeMetricFamily, "requests_per_day", doc, "connection", allowed)
-        doc = "Requests of today (UTC), sent or reserved."
-        yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", known.requests_today.items())
-
-    def _sampled(self, known: Facts) -> Iterator[Metric]:
+        if self._per_day is not None:
+            allowed = dict.fromkeys(known.requests_today, self._per_day).items()
+            doc = "Requests that a connection may send in a day."
+            yield _family(GaugeMetricFamily, "requests_per_day", doc, "connection", allowed)
+            doc = "Requests of today (UTC), sent or reserved."
+            yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", known.requests_today.items())
         doc = "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence."
         bounds = known.sample.bounds.items()
         yield _family(GaugeMetricFamily, "slices_differing_at_most", doc, "stratum", bounds)
@@ -91,9 +81,8 @@ class WarehouseCollector(Collector):
         compared = [(stratum, each.comparisons) for stratum, each in strata]
         yield _family(GaugeMetricFamily, "slices_compared", doc, "stratum", compared)
         differed = [(stratum, each.different) for stratum, each in strata]
-        yield _family(
-            GaugeMetricFamily, "slices_differed", "Those of them that found a difference.", "stratum", differed
-        )
+        doc = "Those of them that found a difference."
+        yield _family(GaugeMetricFamily, "slices_differed", doc, "stratum", differed)
 
 
 def _family(

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -262,7 +262,16 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     from seller_platform.ingest.loads.processes import processes_for
 
     settings, database = installation.settings, installation.database
-    scope = _extended(installation, selection, output)
+    scope = plan_scope(installation, selection)
+    # Definitions have the partitions that history has when they load, so it is extended first.
+    since = keep_history_start(database, history_start_in(database, settings, selection.first_month))
+    if scope.months and scope.months[0].start < since.replace(day=1):
+        since = scope.months[0].start
+        extend_history(database, since)
+        output.say(
+            f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
+            "A Dagster UI that runs shows them after *Reload* of the code location."
+        )
     with open_stored_apis(installation) as api:
         with output.progress("Discovering the accounts", None):
             synced = _discovered(installation, api)
@@ -276,7 +285,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             return synced
         read = {receipt.account for receipt in synced.receipts}
         chosen = [each for each in accounts_named(database, selection.accounts) if each.connection in read]
-        planner = planner_for(installation, chosen, scope.since)
+        planner = planner_for(installation, chosen, since)
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
         division = planner.divide(planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too))
         postpone(database, division)
@@ -347,28 +356,6 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
     lookups_too = selection.full or bool(selection.datasets)
     first_day = min(since, months[0].start) if months else since
     return SyncScope(datasets, first_day, months if selection.whole else None, lookups_too)
-
-
-def _extended(installation: Installation, selection: SliceOptions, output: Output) -> SyncScope:
-    """Return what to read, and extend the history if the first month is earlier.
-
-    Definitions have the partitions that history has when they load, so this comes first.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-        RequestError: The selection names something that does not exist, or months in the wrong order.
-    """
-    scope = plan_scope(installation, selection)
-    since = history_start_in(installation.database, installation.settings, selection.first_month)
-    since = keep_history_start(installation.database, since)
-    if scope.months and scope.months[0].start < since.replace(day=1):
-        since = scope.months[0].start
-        extend_history(installation.database, since)
-        output.say(
-            f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
-            "A Dagster UI that runs shows them after *Reload* of the code location."
-        )
-    return replace(scope, since=since)
 
 
 def planner_for(installation: Installation, chosen: Sequence[KnownAccount], since: date) -> "Planner":
