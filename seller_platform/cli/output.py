@@ -75,12 +75,8 @@ class Output:
 
         A pipe receives the result alone.
         """
-        if self.as_json:
-            return
-        if are_json():
-            _LOG.info("%s", runnable(text))
-        else:
-            _write(_in_lines(runnable(text), sys.stderr), sys.stderr)
+        if not self.as_json:
+            note(runnable(text))
 
     def table(
         self,

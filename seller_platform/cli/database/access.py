@@ -11,7 +11,7 @@ from seller_platform.cli.installation import expect_home, open_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import RequestError
 from seller_platform.files import write_atomically
-from seller_platform.settings import read_settings
+from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
@@ -58,14 +58,22 @@ class UrlDocument(DatabaseAddress, frozen=True):
     is_embedded: bool
 
 
-def not_embedded(where: str, verb: str) -> RequestError:
-    """Return the error of a warehouse on a server of its own, which no command runs or removes."""
-    return RequestError(
-        f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to {verb}",
-        code="NotEmbeddedError",
-        step="Connect to that server (`seller-platform database reader NAME` prints a line for psql, and "
-        "`seller-platform database url` prints the URL), or unset the variable to use the server of the home folder.",
-    )
+def require_embedded(settings: Settings, verb: str) -> None:
+    """Return if the settings name no other server, which no command runs or removes.
+
+    Raises:
+        RequestError: They do.
+    """
+    if settings.database_url is None:
+        return
+    with Database(settings.database_url.get_secret_value()) as database:
+        raise RequestError(
+            f"SELLER_PLATFORM_DATABASE_URL names {database.where}, so there is no embedded server to {verb}",
+            code="NotEmbeddedError",
+            step="Connect to that server (`seller-platform database reader NAME` prints a line for psql, and "
+            "`seller-platform database url` prints the URL), or unset the variable to use the server of the home "
+            "folder.",
+        )
 
 
 @click.command()
@@ -79,9 +87,7 @@ def run(*, new_password: bool, output: Output) -> None:
     meanwhile.
     """
     settings = read_settings()
-    if settings.database_url is not None:
-        with Database(settings.database_url.get_secret_value()) as database:
-            raise not_embedded(database.where, "run")
+    require_embedded(settings, "run")
     with open_installation() as installation:
         file = settings.home / _PASSWORD_FILE
         if new_password or not file.exists():

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.database.access import not_embedded, run, url
+from seller_platform.cli.database.access import require_embedded, run, url
 from seller_platform.cli.installation import note_home, open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server, nothing_stored
 from seller_platform.warehouse.postgres.programs import LOOPBACK
 from seller_platform.warehouse.postgres.removal import remove_abandoned, remove_server
@@ -77,7 +76,11 @@ def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
         deleted = folders
         text = "\n".join(f"Delete {each} ({_size(each)}), of {homes[each]}, which is gone" for each in folders)
     else:
-        server = _server_of(settings)
+        require_embedded(settings, "remove")
+        server = settings.home / EMBEDDED_FOLDER
+        if not server.is_dir():
+            raise nothing_stored(settings)
+        note_home(settings)
         deleted = ((server / DATA).resolve(),)
         text = f"Delete the PostgreSQL server of {settings.home} and all its rows, in {deleted[0]} ({_size(*deleted)})"
     if not yes and not click.confirm(f"{text}?", err=True):
@@ -146,18 +149,6 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
         lines.append(f"`query` and the tool `sql` log in with {READER_URL}: the URL of that line, with the password.")
     output.document(ReaderDocument(reader=name, password=generated, psql=psql))
     output.line("\n".join(lines))
-
-
-def _server_of(settings: Settings) -> Path:
-    """Return the folder of the embedded server that this installation uses."""
-    if settings.database_url is not None:
-        with Database(settings.database_url.get_secret_value()) as database:
-            raise not_embedded(database.where, "remove")
-    server = settings.home / EMBEDDED_FOLDER
-    if not server.is_dir():
-        raise nothing_stored(settings)
-    note_home(settings)
-    return server
 
 
 def _size(folder: Path) -> str:

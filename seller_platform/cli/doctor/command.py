@@ -97,20 +97,14 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
             )
             return
         yield from examined("secrets", lambda: examine_secrets(settings, database, box))
-        yield _examine_problems(database)
+        if unresolved := failing(problems(database), "warning"):
+            kinds = ", ".join(dict.fromkeys(each.kind for each in unresolved))
+            message = f"{count_of(len(unresolved), 'problem', 'is')} not resolved: {kinds}"
+            yield warn("problems", message, "`seller-platform status`")
+        else:
+            yield ok("problems", "nothing is wrong with what is stored")
         for name in names:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
-
-
-def _examine_problems(database: Database) -> Finding:
-    """Return whether anything is wrong with what is stored."""
-    found = failing(problems(database), "warning")
-    if not found:
-        return ok("problems", "nothing is wrong with what is stored")
-    kinds = ", ".join(dict.fromkeys(each.kind for each in found))
-    return warn(
-        "problems", f"{count_of(len(found), 'problem', 'is')} not resolved: {kinds}", "`seller-platform status`"
-    )
 
 
 def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:

@@ -66,7 +66,11 @@ def examine_connection(
     yield grant
     yield _redirect_port(subject, upstream, is_needed=grant.level is FindingLevel.FAIL)
     if settings.requests_per_day is not None:
-        yield _budget(name, settings.requests_per_day, database, now)
+        per_day, sent = settings.requests_per_day, requests_sent(database, now.astimezone(UTC).date()).get(name, 0)
+        used = f"{sent:,} of {count_of(per_day, 'request')} of today are used"
+        message = f"{used}; the budget renews at {renewal_after(now):%Y-%m-%d %H:%M} UTC"
+        step = "wait until then, or raise SELLER_API_REQUESTS_PER_DAY"
+        yield warn(subject, message, step) if sent >= per_day else ok(subject, message)
     count = sum(account.connection == name for account in accounts(database))
     if count:
         yield ok(subject, count_of(count, "account"))
@@ -117,15 +121,6 @@ def _grant(
     if now >= pair.expires_at or not is_reached:
         return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
     return _trial(name, upstream, pair, database)
-
-
-def _budget(name: str, per_day: int, database: Database, now: datetime) -> Finding:
-    subject, sent = f"connection {name}", requests_sent(database, now.astimezone(UTC).date()).get(name, 0)
-    used = f"{sent:,} of {count_of(per_day, 'request')} of today are used"
-    renewal = f"the budget renews at {renewal_after(now):%Y-%m-%d %H:%M} UTC"
-    if sent >= per_day:
-        return warn(subject, f"{used}; {renewal}", "wait until then, or raise SELLER_API_REQUESTS_PER_DAY")
-    return ok(subject, f"{used}; {renewal}")
 
 
 def _trial(name: str, upstream: Upstream, pair: TokenPair, database: Database) -> Finding:

@@ -10,7 +10,6 @@ from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_since, slice_of
-from seller_platform.warehouse.postgres.database import Database
 
 
 class HeldReading(Document, frozen=True):
@@ -54,8 +53,24 @@ def held(*, output: Output) -> None:
 
     Publish one with `seller-platform accept LOAD`. Each refresh reads these slices again.
     """
+    readings = []
     with open_stored_installation() as installation, output.progress("Looking for held readings"):
-        readings = [held_reading(installation.database, receipt) for receipt in open_holds(installation.database)]
+        for receipt in open_holds(installation.database):
+            doubt = doubt_of(receipt)
+            with installation.database.begin() as connection:
+                since = held_since(connection, receipt)
+            reading = HeldReading(
+                load_id=receipt.id,
+                dataset=receipt.dataset,
+                account=receipt.account,
+                first_day=receipt.first_day,
+                last_day=receipt.last_day,
+                reason=doubt.reason,
+                rows_stored=doubt.rows_stored,
+                rows_read=doubt.rows_read,
+                held_since=since,
+            )
+            readings.append(reading)
         titles = account_titles(installation.database)
     output.document(HeldDocument(held=readings))
     if not readings:
@@ -67,8 +82,8 @@ def held(*, output: Output) -> None:
             f"{each.first_day}..{each.last_day}"
         )
         output.line(f"  {each.reason}")
-        since = moment_text(each.held_since)
-        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {since}")
+        began = moment_text(each.held_since)
+        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {began}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
 
 
@@ -94,22 +109,4 @@ def accept(*, load: int, output: Output) -> None:
     output.result(
         f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
         AcceptDocument(accepted_load_id=load, load=receipt),
-    )
-
-
-def held_reading(database: Database, receipt: Receipt) -> HeldReading:
-    """Return a reading as documents describe it."""
-    doubt = doubt_of(receipt)
-    with database.begin() as connection:
-        since = held_since(connection, receipt)
-    return HeldReading(
-        load_id=receipt.id,
-        dataset=receipt.dataset,
-        account=receipt.account,
-        first_day=receipt.first_day,
-        last_day=receipt.last_day,
-        reason=doubt.reason,
-        rows_stored=doubt.rows_stored,
-        rows_read=doubt.rows_read,
-        held_since=since,
     )
