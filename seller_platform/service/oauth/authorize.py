@@ -29,7 +29,6 @@ from seller_platform.service.oauth.consent_choices import (
     MOST_FIELDS,
     AuthorizationRequest,
     Choices,
-    offered_choices,
     path_of_resource,
     read_choices,
 )
@@ -59,12 +58,9 @@ async def answer_consent(
     async with store.connection() as connection:
         session = session_of(http)
         user = await user_of(connection, session)
-        is_read_later = user is None and is_document_url(_fields_of(http).get("client_id", ""))
-        authorization = (
-            None
-            if is_read_later
-            else await _read_request(connection, documents, http, user, serves_agents=serves_agents)
-        )
+        authorization = None
+        if user is not None or not is_document_url(_fields_of(http).get("client_id", "")):  # which is read later
+            authorization = await _read_request(connection, documents, http, user, serves_agents=serves_agents)
         if user is None or session is None or authorization is None:
             return redirect(login_for(_own_address(http)))
         if form is not None and not session.owns(form.get("csrf_token", "")):
@@ -81,13 +77,10 @@ async def answer_consent(
         if form is not None and decision != "approve":
             raise ApiError("Choose either to approve or to deny.")
         accounts = await accounts_of(connection, user)
-        if form is None:
-            choices, problem = offered_choices(authorization.scopes, accounts), None
-        else:
-            choices = read_choices(form, authorization.scopes, accounts)
-            problem = choices.problem(accounts)
-            if problem is None:
-                return await _approve(request, authorization, choices, lifetime)
+        choices = read_choices(request.form, authorization.scopes, accounts)
+        problem = choices.problem(accounts)
+        if form is not None and problem is None:
+            return await _approve(request, authorization, choices, lifetime)
         return _page(request, authorization, choices, accounts, lifetime=lifetime, problem=problem)
 
 

@@ -193,21 +193,15 @@ def _client_of(url: str, body: bytes) -> Application:
         raise _refused(url, f"cannot be used: its {error.subject} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:
         raise _refused(url, f"{error}. {_ACCEPTED}") from None
-    offered = _methods_of(document)
-    if _METHOD not in offered:
+    offered: list[object] = []
+    for key in ("token_endpoint_auth_method", "token_endpoint_auth_methods_supported"):
+        value = document.get(key)
+        offered += value if isinstance(value, list) else [] if value is None else [value]
+    if offered and _METHOD not in offered:
         methods = " and ".join(shown(str(method)) for method in offered[:5])
         problem = f"offers only the method {methods} to say who the application is"
         raise _refused(url, f"{problem}. {_ACCEPTED}")
     return Application(url, name, usable, Origin.DOCUMENT)
-
-
-def _methods_of(document: dict[str, Any]) -> list[object]:
-    """Return the methods with which a client may say who it is; a document without any means that without a secret."""
-    offered: list[object] = []
-    for name in ("token_endpoint_auth_method", "token_endpoint_auth_methods_supported"):
-        value = document.get(name)
-        offered += value if isinstance(value, list) else [] if value is None else [value]
-    return offered or [_METHOD]
 
 
 def _refused(url: str, problem: str) -> ApiError:

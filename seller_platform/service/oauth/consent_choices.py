@@ -99,15 +99,10 @@ def path_of_resource(resource: str, base_url: str) -> str | None:
     return paths.get(f"{scheme.lower()}{separator}{host}{slash}{path}")
 
 
-def offered_choices(requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:
-    """Return what is ticked when the page is shown first: everything that was requested."""
-    return Choices(requested, is_all=True, ticked={account.key for account in accounts})
-
-
 def read_choices(form: Mapping[str, str], requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:
-    """Return the choices in a form; of the accounts, those that the user may read."""
+    """Return the choices in a form, of accounts that the user may read; without any, all that was requested."""
     if "accounts" not in form:
-        return offered_choices(requested, accounts)
+        return Choices(requested, is_all=True, ticked={account.key for account in accounts})
     scopes = [scope for scope in requested if scope is Scope.READ or form.get(f"scope:{scope}") == _ON]
     ticked = {account.key for account in accounts if form.get(f"account:{account.key}") == _ON}
     return Choices(scopes, is_all=form["accounts"] == ALL, ticked=ticked)
