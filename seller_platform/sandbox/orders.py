@@ -34,11 +34,7 @@ class Texts:
 
     @classmethod
     def of(cls, products: Sequence[Product]) -> "Texts":
-        return cls(
-            listed(product.sku for product in products),
-            listed(product.asin for product in products),
-            listed(product.name for product in products),
-        )
+        return cls(*map(listed, zip(*((each.sku, each.asin, each.name) for each in products), strict=True)))
 
 
 @dataclass(frozen=True)

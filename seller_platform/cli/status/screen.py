@@ -23,7 +23,6 @@ _MOST_MONTHS = 36
 _FEWEST_ACCOUNTS = 3
 _INDENT = 13
 _YEAR_WIDTH = 5  # with the space before the next one
-_MORE = "seller-platform status --all"
 # Letters for what a person must act on, so that the map can be read without colours.
 _SIGNS = {
     SliceState.LOADED: ("■", "#", Colour.GOOD),
@@ -125,7 +124,7 @@ def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[
             lines += of_notice
     if left_out:
         words = ", ".join(dict.fromkeys(notice.word for notice in left_out))
-        lines += wrapped(f"More ({words}): {runnable(f'`{_MORE}`')}", width)
+        lines += wrapped(f"More ({words}): {runnable('`seller-platform status --all`')}", width)
     return lines
 
 

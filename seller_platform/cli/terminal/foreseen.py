@@ -14,7 +14,6 @@ from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.root_user import DATA
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS = (
     errno.EACCES,
     errno.EPERM,
@@ -67,7 +66,7 @@ def _database() -> dict[str, str]:
 def _error_of_file(error: OSError) -> SellerPlatformError | None:
     path = "" if error.filename is None else os.fsdecode(error.filename)
     problem = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full_disk(path or "a folder of this machine", problem)
     if error.errno == errno.EIO:
         return SellerPlatformError(

@@ -19,7 +19,6 @@ from seller_platform.errors import InvalidSettingError, RequestError, SellerPlat
 _LOG = logging.getLogger(__name__)
 
 _DEMO_OPTION = "--demo"
-_WITH_DEMO_ANYWAY = ("demo", "dev")
 
 
 class _Commands(LazyGroup):
@@ -74,7 +73,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         or a reading is held, 130 ended by Ctrl-C, 143 ended by SIGTERM.
         """
         interruption.begin()
-        uses_demo = uses_demo and context.invoked_subcommand not in _WITH_DEMO_ANYWAY
+        uses_demo = uses_demo and context.invoked_subcommand not in ("demo", "dev")
         with starting():
             # Imported here because `--help` needs none of them, and they take most of its time.
             from seller_platform.commands import use_start

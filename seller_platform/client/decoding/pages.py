@@ -39,7 +39,6 @@ KnownPages = Mapping[bytes, PageFacts]
 _VERSION = 1
 """Raise it whenever the same bytes are decoded to other rows."""
 
-_EXTRA = "extra"
 _EXACT = Context(prec=150_000, Emax=LARGEST_EXPONENT, traps=[InvalidOperation, Overflow])
 """In which no sum of numbers that PostgreSQL can store is rounded."""
 
@@ -280,7 +279,7 @@ class PageDecoder:
             pairs = ((column.name, row[number], other_row[number]) for number, column in self._columns)
             sent = {name: str(other_value) for name, value, other_value in pairs if value != other_value}
             if page.extras.get(position) != other.extras.get(position):
-                sent[_EXTRA] = ""
+                sent["extra"] = ""
             if sent:
                 differences[position] = sent
         return differences

@@ -31,7 +31,6 @@ from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _LONGEST_REPORT_ID = 200
-_IN_MEMORY_BYTES = 1 << 20
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5", JSON: "application/json"}
 PAGE_ROWS = 500
 _LARGEST_CELL = 1 << 20
@@ -153,7 +152,7 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
         return body.size, number, defects, other_columns
 
     params = {**_about(account, report_id), "format": form}
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
+    with tempfile.SpooledTemporaryFile(1 << 20) as file:
         requests, result = api.download(REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])
     size, pages, defects, other_columns = result
     defects.check(f"report {report_id}", sink.count)

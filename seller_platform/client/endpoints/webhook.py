@@ -13,7 +13,6 @@ from seller_platform.counts import count_of
 from seller_platform.errors import SettingsError, UpstreamError, UpstreamUnavailableError, WebhookError
 from seller_platform.network import transport_to
 
-_TIMEOUT = httpx.Timeout(10)
 _ATTEMPTS, _SECONDS = 2, 10.0
 
 
@@ -49,7 +48,11 @@ def _send(url: str, payload: Mapping[str, object]) -> RawAnswer:
     """Send the request without httpx's client, which writes the whole URL to its log."""
     try:
         request = httpx.Request(
-            "POST", url, json=payload, headers={"User-Agent": USER_AGENT}, extensions={"timeout": _TIMEOUT.as_dict()}
+            "POST",
+            url,
+            json=payload,
+            headers={"User-Agent": USER_AGENT},
+            extensions={"timeout": httpx.Timeout(10).as_dict()},
         )
         with transport_to(url) as transport, closing(transport.handle_request(request)) as response:
             return RawAnswer(response.status_code, response.headers, b"", answered_by(response, request.url))

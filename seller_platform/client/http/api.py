@@ -45,7 +45,6 @@ _TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
 _BODY = BodyLimits(LARGEST_JSON_BYTES, 600)
-_GZIP_START = b"\x1f"
 _DOWNLOAD = BodyLimits(16 << 30, 3600)
 
 Decoded = TypeVar("Decoded")
@@ -182,7 +181,7 @@ class SellerApi:
                 problem = "a body whose end is not certain, and which did not come twice in a row"
                 raise PassingFault(problem, digest=digest)
             try:
-                if body.start == _GZIP_START:
+                if body.start == b"\x1f":
                     raise UnreadableBodyError("a gzip file without the Content-Encoding that says so")
                 return read(body)
             except UnreadableBodyError as error:

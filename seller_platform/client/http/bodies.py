@@ -24,7 +24,6 @@ _CODINGS = ("gzip", "x-gzip", "deflate")
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
 _PIECE = 1 << 20
 _GZIP_START = 0x1F
-_LINE_ENDS = (b"\n", b"\r")
 _MARKS_AND_BLANKS = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 # Those of UTF-32 begin like those of UTF-16.
@@ -155,7 +154,7 @@ def store_body(
         _charset_of(response),
         is_framed="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
         start=start,
-        ends_a_line=end.rstrip(b"\0").endswith(_LINE_ENDS),
+        ends_a_line=end.rstrip(b"\0").endswith((b"\n", b"\r")),
     )
 
 

@@ -17,8 +17,6 @@ _MOST_UNREADABLE = 3
 _ROWS_FOR_EACH = 10
 """A list is refused where more than three values of a column cannot be read, and more than one of ten rows."""
 
-_NULL_KEYS = "null_keys"
-
 
 class RowDefects:
     """Counts the rows of a slice that have a defect: no whole key, replaced text, values that cannot be read.
@@ -73,7 +71,7 @@ class RowDefects:
                             f"another row only in {difference}",
                         )
         for position, columns in sorted(absent.items()):
-            self._note(_NULL_KEYS, page, before + position, columns)
+            self._note("null_keys", page, before + position, columns)
         return is_plain
 
     def check(self, what: str, rows: int) -> None:

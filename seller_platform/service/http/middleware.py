@@ -22,7 +22,6 @@ ErrorAnswer = Callable[[Request, Exception], Response]
 REQUEST_ID = "X-Request-Id"
 _LOG = logging.getLogger("seller_platform.service.access")
 _CLIENT_CLOSED = 499  # as nginx counts a client that hung up before its answer
-_HSTS = "max-age=31536000"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -63,7 +62,7 @@ class Envelop:
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers.setdefault("Cache-Control", "no-store")
                 if self._is_https:
-                    headers["Strict-Transport-Security"] = _HSTS
+                    headers["Strict-Transport-Security"] = "max-age=31536000"
                 headers.update(notes_of(inner).headers)
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}

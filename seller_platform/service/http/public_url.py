@@ -11,9 +11,6 @@ from seller_platform.errors import MisdirectedRequestError
 from seller_platform.service.http.addresses import is_loopback, url_host
 from seller_platform.service.http.responses import BASE_URL
 
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
 
 @dataclass(frozen=True)
 class Location:
@@ -58,10 +55,10 @@ class Location:
         if name is None or sent.netloc != host or "@" in host:
             return None
         if self.public_url is None:
-            known = (*_LOOPBACK, url_host(self.listened_host).lower())
+            known = ("localhost", "127.0.0.1", "[::1]", url_host(self.listened_host).lower())
             return f"{scheme}://{host.lower()}" if url_host(name) in known else None
         public = urlsplit(self.public_url)
-        default = _DEFAULT_PORTS[public.scheme]
+        default = {"http": 80, "https": 443}[public.scheme]
         return self.public_url if (name, port or default) == (public.hostname, public.port or default) else None
 
 

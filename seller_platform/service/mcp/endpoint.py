@@ -30,7 +30,6 @@ from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading
 
 _ACCOUNTS = "seller_platform.mcp_accounts"
-_SECONDS = 20.0
 _OPERATION = Operation(MCP, "ask", "mcp", "Let an agent ask.", "", method="POST")
 
 
@@ -43,7 +42,7 @@ class AgentsEndpoint:
         Args:
             connections: How many questions are answered at once.
         """
-        self._store, self._database = store, open_reading(database_url, seconds=_SECONDS, connections=connections)
+        self._store, self._database = store, open_reading(database_url, seconds=20.0, connections=connections)
         self._manager = StreamableHTTPSessionManager(
             mcp_server(lambda request: Asker(self._database, accounts=request.scope[_ACCOUNTS], clock=clock)),
             json_response=True,
