@@ -10,14 +10,14 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_434,
+    "cli": 8_358,
     "orchestration": 5_833,
-    "service": 11_001,
-    "sandbox": 2_296,
+    "service": 10_978,
+    "sandbox": 2_292,
     "alerts": 449,
     "answers": 1_380,
     "ingest": 3_394,
-    "client": 4_396,
+    "client": 4_393,
     "warehouse": 19_135,
     "contract": 1_323,
     "tests": 56_965,
