@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, get_args
@@ -70,6 +71,11 @@ class ReportRequestDocument(Outcome, frozen=True):
     open_before: list[str]
 
 
+def _format_option(default: Format, help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    choice = click.Choice(get_args(Format))
+    return click.option("--format", "form", type=choice, default=default, show_default=True, help=help)
+
+
 @click.group(cls=CommandGroup)
 def report() -> None:
     """Request reports, list them, download them, and load their rows.
@@ -92,14 +98,7 @@ def report() -> None:
     "--value",
     help="A day as 2026-03-01, or for product_sku the SKU; the default is yesterday in the account's zone.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(get_args(Format)),
-    default=JSON,
-    show_default=True,
-    help="The format in which its rows are loaded.",
-)
+@_format_option(JSON, "The format in which its rows are loaded.")
 @click.option(
     "--give-up-after",
     "hours",
@@ -175,14 +174,7 @@ def list_reports(*, chosen_accounts: tuple[str, ...], limit: int, output: Output
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write this file instead of standard output.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(get_args(Format)),
-    default=CSV,
-    show_default=True,
-    help="The format to download.",
-)
+@_format_option(CSV, "The format to download.")
 @click.option("--wait", is_flag=True, help="Wait until the upstream has completed the report.")
 def download(*, number: int, target: Path | None, form: Format, wait: bool) -> None:
     """Write a completed report as the upstream sends it, to a file or to standard output.

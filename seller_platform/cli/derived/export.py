@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -139,27 +138,19 @@ def _exported(
 
     outcomes = []
     for (account, month), result in export_partitions(database, source, partitions, folder).items():
-        outcome = partial(
-            ExportedPartition,
-            table=source.table,
-            account=account,
-            month=f"{month.start:%Y-%m}" if month else None,
-            replaced=None,
-            rows=None,
-            version=None,
-            path=None,
-            reason=None,
-        )
+        facts: dict[str, Any] = dict.fromkeys(ExportedPartition.__struct_fields__)
+        facts |= {"table": source.table, "account": account, "month": f"{month.start:%Y-%m}" if month else None}
         if isinstance(result, NotLoadedError):
-            reason = f"never {'built' if relation_of(source).is_mart else 'loaded'}"
-            outcomes.append(outcome(result="skipped", reason=reason))
+            built = "built" if relation_of(source).is_mart else "loaded"
+            facts |= {"result": "skipped", "reason": f"never {built}"}
         elif isinstance(result, InexactNumberError):
-            outcomes.append(outcome(result="failed", reason=str(result)))
+            facts |= {"result": "failed", "reason": str(result)}
         elif isinstance(result, SellerPlatformError):
             raise result
         else:
-            counts = {"replaced": result.replaced, "rows": result.rows, "version": result.version}
-            outcomes.append(partial(outcome, **counts)(result="exported", path=f"{folder}/{source.name}"))
+            facts |= {"result": "exported", "path": f"{folder}/{source.name}", "replaced": result.replaced}
+            facts |= {"rows": result.rows, "version": result.version}
+        outcomes.append(ExportedPartition(**facts))
     return outcomes
 
 

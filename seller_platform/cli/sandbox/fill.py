@@ -63,20 +63,10 @@ class FillDocument(Document, frozen=True):
 @click.command()
 @fill_options
 @json_option(FillDocument)
-def load(
-    *, accounts: int, months: int, orders_per_month: int, seed: int, database_url: str | None, output: Output
-) -> None:
+def load(*, database_url: str | None, output: Output, **sellers: int) -> None:
     """Replace the generated sellers in the service's database."""
     with open_sandbox(database_url) as database, output.progress("Generating sellers", None) as show:
-        rows = load_sandbox(
-            database,
-            accounts=accounts,
-            months=months,
-            orders_per_month=orders_per_month,
-            seed=seed,
-            today=utc_now(),
-            progress=show,
-        ).rows
+        rows = load_sandbox(database, **sellers, today=utc_now(), progress=show).rows
     output.document(FillDocument(rows=dict(rows)))
     output.table("Generated", starmap(Counted, rows.items()), ("name", "rows"))
 

@@ -51,11 +51,8 @@ def live(
     outages: float,
     turnover_days: int | None,
     continues: bool,
-    accounts: int,
-    months: int,
-    orders_per_month: int,
-    seed: int,
     database_url: str | None,
+    **sellers: int,
 ) -> None:
     """Generate sellers as of a day in the past, and advance them day by day.
 
@@ -73,28 +70,13 @@ def live(
         raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
     if last is not None and last < first:
         raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")
-    options = LiveOptions(
-        first,
-        accounts=accounts,
-        months=months,
-        orders_per_month=orders_per_month,
-        seed=seed,
-        outages=outages / 100,
-        turnover_days=turnover_days,
-    )
+    options = LiveOptions(first, **sellers, outages=outages / 100, turnover_days=turnover_days)
     with open_sandbox(database_url) as database:
         if not continues:
             with output.progress("Generating sellers", None) as show:
-                load_sandbox(
-                    database,
-                    accounts=accounts,
-                    months=months,
-                    orders_per_month=orders_per_month,
-                    seed=seed,
-                    today=first,
-                    progress=show,
-                )
-            output.line(f"{first}  {count_of(accounts, 'account')} with {count_of(months, 'month')} of sales")
+                load_sandbox(database, **sellers, today=first, progress=show)
+            accounts, months = count_of(sellers["accounts"], "account"), count_of(sellers["months"], "month")
+            output.line(f"{first}  {accounts} with {months} of sales")
         lasts = 1 / days_per_second
         began = time.monotonic()
         for step in LiveSandbox(database, options).steps(utc_now, until=last):

@@ -31,9 +31,7 @@ def test_each_day_is_a_line_and_a_later_command_continues(database: Database) ->
     last = run(database, "--from", "2026-03-10", "--until", "2026-03-14", *outages)
 
     assert lines[0] == "2026-03-10  1 account with 1 month of sales"
-    assert [line[:10] for line in (*lines[1:], *later, *last)] == [
-        *("2026-03-11", "2026-03-12", "2026-03-13", "2026-03-14")
-    ]
+    assert [line[:10] for line in (*lines[1:], *later, *last)] == [f"2026-03-{day}" for day in range(11, 15)]
     assert all("orders +" in line for line in lines[1:])
     assert "outage: orders of us-1001" in later[0]
 
