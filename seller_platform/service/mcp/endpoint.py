@@ -4,7 +4,7 @@ Its tokens are those of grants for it alone. A call sees the accounts of its gra
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -52,9 +52,19 @@ class AgentsEndpoint:
 
     def routes(self, admission: Admission) -> list[StarletteRoute]:
         """Return the endpoint and its metadata."""
-        route = Route(_OPERATION, self._answer, resource=MCP)
+        admitted = admission.admitting(Route(_OPERATION, self._answer, resource=MCP))
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await admitted(request)
+            except UnauthorizedError as error:
+                # The metadata are named, so that the client can find the OAuth server.
+                metadata = f'resource_metadata="{base_url_of(request)}{RESOURCE_METADATA}{MCP}", scope="{Scope.READ}"'
+                challenge = {"WWW-Authenticate": f"{error.headers['WWW-Authenticate']}, {metadata}"}
+                raise ApiError(error.message, status=401, headers=challenge) from error
+
         return [
-            StarletteRoute(MCP, _challenging(admission.admitting(route)), methods=["POST"]),
+            StarletteRoute(MCP, answer, methods=["POST"]),
             StarletteRoute(f"{RESOURCE_METADATA}{MCP}", _answer_metadata),
         ]
 
@@ -88,20 +98,6 @@ class AgentsEndpoint:
         response = Response(b"".join(parts), start["status"])
         response.raw_headers = start["headers"]
         return response
-
-
-def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
-    """Name the metadata to a client without a valid token, so that it can find the OAuth server."""
-
-    async def answer(request: Request) -> Any:
-        try:
-            return await endpoint(request)
-        except UnauthorizedError as error:
-            metadata = f'resource_metadata="{base_url_of(request)}{RESOURCE_METADATA}{MCP}", scope="{Scope.READ}"'
-            challenge = f"{error.headers['WWW-Authenticate']}, {metadata}"
-            raise ApiError(error.message, status=401, headers={"WWW-Authenticate": challenge}) from error
-
-    return answer
 
 
 async def _answer_metadata(request: Request) -> Response:

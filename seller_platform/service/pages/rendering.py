@@ -48,8 +48,6 @@ _EXPLAINED = {
         "This is usually over within seconds. If it is not, send the request id to the operator of the service.",
     ),
 }
-_MAY_BE_REPEATED = (429, 500, 503)
-_NEEDS_LOGIN = (401, 403)
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -104,8 +102,8 @@ def render_message(
         "message": sentence,
         "advice": advice,
         "home": home,
-        "needs_login": status in _NEEDS_LOGIN,
-        "may_be_repeated": status in _MAY_BE_REPEATED and (request is None or request.method == "GET"),
+        "needs_login": status in (401, 403),
+        "may_be_repeated": status in (429, 500, 503) and (request is None or request.method == "GET"),
         "request_id": notes_of(request.scope).request_id if request is not None and status >= 500 else None,
     }
     return render("message.html", values, status=status, headers=headers)
