@@ -2,6 +2,5 @@
 
 - `command`: the command
 - `overview`: what the screen shows, read from the warehouse
-- `findings`: what needs attention, with the command for it
-- `screen`: the lines of the screen
+- `screen`: the lines of the screen: what is stored, and what needs attention with the command for it
 """

@@ -17,9 +17,6 @@ from seller_platform.cli.terminal.progress import starting
 class CommandGroup(click.Group):
     """A group whose `--help` wraps the sentences of its commands, where click cuts them."""
 
-    group_class = type
-    """Groups inside it are of this class, too."""
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         helps = [(name, command.help or "") for name, command in commands if command is not None]
