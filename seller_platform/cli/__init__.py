@@ -82,8 +82,8 @@ _COMMANDS = {
     "docs": ("docs", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
-    "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),
-    "sandbox": ("sandbox.command", "Fill the service's database with generated sellers."),
+    "service": ("service", "Run the REST API, and manage its users, groups and applications."),
+    "sandbox": ("sandbox", "Fill the service's database with generated sellers."),
 }
 """The module of each command, and its sentence in `--help`."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seller_platform.cli.service.command import service
+from seller_platform.cli.service import service
 from seller_platform.contract import Account
 from seller_platform.errors import RequestError
 from seller_platform.service.users.passwords import verify_password

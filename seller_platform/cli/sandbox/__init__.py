@@ -6,7 +6,21 @@
 - `refreshes`: with `dev --live`, loads each day of the sandbox
 - `local_stack`: the sandbox service and the environment that points at it
 - `serving`: the service over the sandbox
-- `command`: the group `sandbox`
 - `fill`: fills a service's database
 - `live`: advances it day by day
 """
+
+import click
+
+from seller_platform.cli.terminal.groups import LazyGroup
+
+_COMMANDS = {
+    "load": ("sandbox.fill", "Replace the generated sellers in the service's database."),
+    "live": ("sandbox.live", "Generate sellers as of a day in the past, and advance them day by day."),
+}
+"""The module of each command, and its sentence in `--help`."""
+
+
+@click.group(cls=LazyGroup, modules=_COMMANDS)
+def sandbox() -> None:
+    """Fill the service's database with generated sellers."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,16 +50,14 @@ def _stored_url(settings: Settings) -> str | None:
     return stored[0].base_url if stored else None
 
 
-@contextmanager
-def starting(database_url: str, base_url: str, log: Path) -> Iterator[Program]:
+def starting(database_url: str, base_url: str, log: Path) -> AbstractContextManager[Program]:
     """Run the service over a database at an address of this machine until the block ends; it may not answer yet."""
     port = str(urlsplit(base_url).port)
     command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port]
     # The environment, unlike arguments, is not shown in lists of processes.
     # It is reached on the loopback, whatever the public URL of this machine's own service is.
     variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""}
-    with running(f"the {log.stem}", command, variables, log) as service:
-        yield service
+    return running(f"the {log.stem}", command, variables, log)
 
 
 def await_service(base_url: str, service: Program) -> None:

@@ -1,12 +1,31 @@
 """`seller-platform service`: runs the REST API, and manages what it needs beside the rows.
 
-- `command`: the group of these commands
 - `processes`: the commands of processes
 - `groups`: the commands of groups of accounts
 - `applications`: the commands of OAuth applications
 - `users`: the commands of users
 - `events`: the command that lists security events
-- `doctor`: the command that checks a running service
 - `csv_loads`: the commands that load exchange rates and products
 - `options`: the option of the database, and how results are printed
 """
+
+import click
+
+from seller_platform.cli.terminal.groups import LazyGroup
+
+_COMMANDS = {
+    "run": ("service.processes", "Serve the REST API over a database, until Ctrl-C."),
+    "worker": ("service.processes", "Write requested reports, until Ctrl-C."),
+    "user": ("service.users", "Manage the users who may log in."),
+    "group": ("service.groups", "Manage groups of a user's accounts, which `group_title` selects."),
+    "application": ("service.applications", "Manage registered OAuth applications."),
+    "events": ("service.events", "List security events: logins, consents, tokens and operators' commands."),
+    "rates": ("service.csv_loads", "Manage exchange rates, which convert amounts for `currency`."),
+    "products": ("service.csv_loads", "Manage products: their parents, offers and lead times."),
+}
+"""The module of each command, and its sentence in `--help`."""
+
+
+@click.group(cls=LazyGroup, modules=_COMMANDS)
+def service() -> None:
+    """Run the REST API, and manage its users, groups and applications."""

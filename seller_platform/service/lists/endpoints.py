@@ -39,7 +39,6 @@ from seller_platform.service.lists.page_queries import (
     PageQuery,
     PageSource,
     RowPage,
-    knows_currency,
     missing_rates,
     read_page,
     read_state,
@@ -95,6 +94,7 @@ CACHING = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
 _TAG = re.compile(r'W/"([0-9]{1,19})-([A-Za-z0-9_-]{22})"')
 _MOST_TAGS = 50
+_RATE = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
 _SERVICE = version("seller-platform")
 
 
@@ -226,7 +226,7 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
         )
     if currency is None or selected.currencies == [currency]:
         return False
-    if not await knows_currency(connection, currency):
+    if currency != "EUR" and await (await connection.execute(_RATE, (currency,))).fetchone() is None:
         raise _unknown_rate(selected, f"is {currency}, of which no exchange rate is known")
     return True
 

@@ -328,8 +328,6 @@ WHERE rate_of.currency IS DISTINCT FROM 'EUR' AND rate.per_euro IS NULL
 GROUP BY rate_of.currency
 """
 
-_KNOWN_CURRENCY = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
-
 _NEWEST_DAY: LiteralString = """(
         SELECT max(day) FROM (
             SELECT max(local_day) AS day FROM {table} WHERE account = requested.account
@@ -427,11 +425,6 @@ async def missing_rates(
     statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), rows=rows)
     cursor = await connection.execute(statement, _values(selected, days, currency), prepare=False)
     return dict(await cursor.fetchall())
-
-
-async def knows_currency(connection: Connection, currency: str) -> bool:
-    """Whether any exchange rate of a currency is stored."""
-    return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
 
 
 def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.errors import RequestError
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.service.users.store import require_accounts, user_id_of
+from seller_platform.service.users.store import open_user, require_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
 
@@ -26,8 +26,7 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
             f"the title of the group must have 1 to {_LONGEST_TITLE} printable characters; it is {title!r}",
             code="InvalidGroupError",
         )
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         require_accounts(connection, user_id, email, account_keys)
         group = {"user_id": user_id, "title": title}
         # The update changes nothing; it locks the row, so that two operators change the group one after the other.
@@ -45,8 +44,8 @@ def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
     group, account = ACCOUNT_GROUPS.c, ACCOUNT_GROUP_MEMBERS.c.account
     members = select(func.array_agg(aggregate_order_by(account, account)))
     statement = select(group.title, members.where(ACCOUNT_GROUP_MEMBERS.c.group_id == group.id).scalar_subquery())
-    with database.begin() as connection:
-        of_user = statement.where(group.user_id == user_id_of(connection, email)).order_by(group.title)
+    with open_user(database, email) as (connection, user_id):
+        of_user = statement.where(group.user_id == user_id).order_by(group.title)
         return {title: tuple(keys or ()) for title, keys in connection.execute(of_user)}
 
 
@@ -56,8 +55,7 @@ def remove_group(database: Database, email: str, title: str) -> None:
     Raises:
         RequestError: The user has no group of that title.
     """
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         group = ACCOUNT_GROUPS.c
         rows = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
         titles = dict(rows.tuples().all())

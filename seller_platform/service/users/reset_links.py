@@ -8,7 +8,7 @@ from sqlalchemy import func, insert
 from seller_platform.service.access import Caller, hash_of
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.service.users.store import user_id_of
+from seller_platform.service.users.store import open_user
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import RESET_LINKS
 
@@ -30,8 +30,7 @@ DELETE FROM service.sessions WHERE user_id = %(user_id)s AND session_hash <> %(k
 def create_reset_link(database: Database, email: str, valid_for: timedelta) -> str:
     """Store a link for a user's new password, and return its token; former links stay valid."""
     token = secrets.token_urlsafe(32)
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         values = {"token_hash": hash_of(token), "user_id": user_id, "expires_at": func.now() + valid_for}
         connection.execute(insert(RESET_LINKS).values(values))
         details = {"hours": valid_for / timedelta(hours=1)}

@@ -3,7 +3,8 @@
 Functions that take an e-mail address raise a `RequestError` where no user has it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import msgspec
@@ -69,7 +70,8 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
         raise _invalid("name", "must not be empty")
     _check_text("e-mail address", email)
     _check_text("name", name)
-    _check_password(password, email, name)
+    _check_text("password", password)
+    check_password(password, email, name)
     values = {"email": email, "name": name, "password_hash": hash_password(password)}
     with database.begin() as connection:
         statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
@@ -94,8 +96,7 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
         return add_user(database, email, name, password)
     except DuplicateUserError:
         values = {"name": name, "password_hash": hash_password(password), "status": "active"}
-        with database.begin() as connection:
-            user_id = user_id_of(connection, email)
+        with open_user(database, email) as (connection, user_id):
             stored = select(USERS.c.password_hash, USERS.c.status != "active").where(USERS.c.id == user_id)
             old_hash, was_closed = connection.execute(stored).one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
@@ -113,8 +114,7 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     Raises:
         UnknownAccountError: One of the accounts does not exist; nothing was granted.
     """
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         listed = _accounts(connection)
         for key in account_keys:
             if key not in listed:
@@ -159,8 +159,7 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
     Raises:
         RequestError: The user may not read one of the accounts; nothing was changed.
     """
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         require_accounts(connection, user_id, email, account_keys)
         groups = select(ACCOUNT_GROUPS.c.id).where(ACCOUNT_GROUPS.c.user_id == user_id)
         members, granted = ACCOUNT_GROUP_MEMBERS.c, USER_ACCOUNTS.c
@@ -178,10 +177,10 @@ def set_password(database: Database, email: str, password: str) -> None:
     Raises:
         InvalidPasswordError: The password cannot be used.
     """
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         name = connection.execute(select(USERS.c.name).where(USERS.c.id == user_id)).scalar_one()
-        _check_password(password, email, name)
+        _check_text("password", password)
+        check_password(password, email, name)
         values = {"password_hash": hash_password(password)}
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
         end_sessions(connection, user_id)
@@ -194,8 +193,7 @@ def set_status(database: Database, email: str, status: Literal["active", "closed
     Every session ends, and every consent with its tokens. The applications that a user registered stay, because other
     users may have approved them.
     """
-    with database.begin() as connection:
-        user_id = user_id_of(connection, email)
+    with open_user(database, email) as (connection, user_id):
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
         end_sessions(connection, user_id)
         active = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
@@ -204,19 +202,20 @@ def set_status(database: Database, email: str, status: Literal["active", "closed
         record_operator_event(connection, kind, user_id=user_id)
 
 
-def user_id_of(connection: Connection, email: str) -> int:
-    """Return the number of the user with an e-mail address.
+@contextmanager
+def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]]:
+    """Begin a transaction, and yield its connection and the number of the user with an e-mail address.
 
     Raises:
         RequestError: No user has it.
     """
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
-    user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
-    if user_id is None:
-        raise RequestError(
-            f"there is no user {email!r}; run `seller-platform service user add {email}` first", code="UnknownUserError"
-        )
-    return int(user_id)
+    with database.begin() as connection:
+        user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
+        if user_id is None:
+            problem = f"there is no user {email!r}; run `seller-platform service user add {email}` first"
+            raise RequestError(problem, code="UnknownUserError")
+        yield connection, int(user_id)
 
 
 def require_accounts(connection: Connection, user_id: int, email: str, account_keys: Sequence[str]) -> None:
@@ -240,11 +239,6 @@ def end_sessions(connection: Connection, user_id: int) -> None:
     """End a user's sessions and reset links."""
     for table in (SESSIONS, RESET_LINKS):
         connection.execute(delete(table).where(table.c.user_id == user_id))
-
-
-def _check_password(password: str, email: str, name: str) -> None:
-    _check_text("password", password)
-    check_password(password, email, name)
 
 
 def _invalid(field: str, problem: str) -> RequestError:

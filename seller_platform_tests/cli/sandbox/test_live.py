@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from seller_platform.cli.sandbox.command import sandbox
+from seller_platform.cli.sandbox import sandbox
 from seller_platform.cli.sandbox.dev import live_command
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
