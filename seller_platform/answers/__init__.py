@@ -5,9 +5,8 @@ An agent asks through the tools; the MCP server only carries them.
 - `tools`: every tool, and the function that calls one
 - `asker`: who asks, what they may see, and the account that a name stands for
 - `proof`: what every question and answer has
-- `figures`: the tools of governed metrics
+- `figures`: the tools of governed metrics, and where a figure comes from
 - `metrics`: numbers with one formula each, computed from the marts
-- `explanation`: where a figure comes from
 - `state`: accounts, what is stored, what is wrong, and stock that runs out
 - `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL

@@ -11,8 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.cost_plan import plan_costs
-from seller_platform.answers.explanation import explain_figure
-from seller_platform.answers.figures import compare_periods, list_metrics, query_metric
+from seller_platform.answers.figures import compare_periods, explain_figure, list_metrics, query_metric
 from seller_platform.answers.proof import ToolAnswer
 from seller_platform.answers.reference import run_sql, search_docs
 from seller_platform.answers.state import list_accounts, list_coverage, list_problems, list_running_out

@@ -10,12 +10,12 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_299,
+    "cli": 8_279,
     "orchestration": 5_833,
-    "service": 10_972,
+    "service": 10_947,
     "sandbox": 2_292,
     "alerts": 449,
-    "answers": 1_380,
+    "answers": 1_365,
     "ingest": 3_394,
     "client": 4_393,
     "warehouse": 19_135,

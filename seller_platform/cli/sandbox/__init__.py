@@ -1,9 +1,8 @@
 """`demo`, `dev` and `sandbox`: commands on generated sellers.
 
 - `demo`: the main job, once
-- `dev`: everything until Ctrl-C
+- `dev`: everything until Ctrl-C; with `--live`, each day of the sandbox is loaded
 - `loading`: loads lists by runs of Dagster in the process of `demo` or `dev`
-- `refreshes`: with `dev --live`, loads each day of the sandbox
 - `local_stack`: the sandbox service and the environment that points at it
 - `serving`: the service over the sandbox
 - `fill`: fills a service's database

@@ -1,14 +1,17 @@
 """`seller-platform dev`: runs sandbox service, Dagster UI and daemon, until Ctrl-C."""
 
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import click
+import httpx
 
 from seller_platform import interruption
 from seller_platform.cli.installation import Installation, make_home, open_installation
@@ -17,10 +20,10 @@ from seller_platform.cli.processes import PORT, Program, await_answer, free_port
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
+from seller_platform.network import http_client
 from seller_platform.settings import DEMO_FOLDER
 
 _LOOK_SECONDS = 1.0
@@ -28,6 +31,24 @@ _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
 # With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
 _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
+_REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "seller_platform"}
+_START_SCHEDULE = """
+mutation ($selector: ScheduleSelector!) { startSchedule(scheduleSelector: $selector) { __typename } }
+"""
+_UNDER_WAY = """
+{
+  runsOrError(filter: {statuses: [QUEUED, NOT_STARTED, STARTING, STARTED]}, limit: 1) { ... on Runs { results { id } } }
+}
+"""
+_LAUNCH = """
+mutation ($selector: JobOrPipelineSelector!) {
+  launchRun(executionParams: {
+    selector: $selector, executionMetadata: {tags: [{key: "user", value: "seller-platform"}]}
+  }) { __typename }
+}
+"""
+_TIMEOUT_SECONDS = 30.0
+_DAY = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
 @click.command()
@@ -223,3 +244,42 @@ def _keep_running(programs: Sequence[Program], output: Output) -> None:
             )
         output.say(f"{program.name} ended unexpectedly and is started again; its log is {program.log}")
         program.start()
+
+
+class LiveRefreshes:
+    """Requests the job `refresh_now` whenever the sandbox has reached another day, until it has reached today.
+
+    Dagster's schedules follow the clock of the machine: they would read once a day what the sandbox changes every 20 s.
+    It switches on the schedule `orders_today`, which reads the orders of today every 15 minutes.
+    """
+
+    def __init__(self, address: str, live: Program) -> None:
+        """Keep the URL of the Dagster UI, and the program that advances the sandbox: its log has a line a day."""
+        self._address, self._live = address, live
+        # The log may have days of an earlier `dev`.
+        self._days, self._is_over, self._is_on = len(self._reached()), False, False
+
+    def request(self) -> None:
+        """Request a refresh if another day was reached, and no run is under way."""
+        days = self._reached()
+        if self._is_over or len(days) == self._days:
+            return
+        # A web server that ended is started again, and answers before it has read the code location.
+        with suppress(httpx.HTTPError, KeyError):
+            if not self._is_on:
+                started = self._ask(_START_SCHEDULE, {**_REPOSITORY, "scheduleName": "orders_today"})
+                self._is_on = started["startSchedule"]["__typename"] == "ScheduleStateResult"
+            if self._is_on and not self._ask(_UNDER_WAY)["runsOrError"]["results"]:
+                launched = self._ask(_LAUNCH, {**_REPOSITORY, "jobName": "refresh_now"})
+                if launched["launchRun"]["__typename"] == "LaunchRunSuccess":
+                    self._days, self._is_over = len(days), days[-1].startswith(str(utc_now().date()))
+
+    def _reached(self) -> list[str]:
+        """Return the lines of the days that the sandbox has reached."""
+        return [line for line in self._live.log.read_text().splitlines() if _DAY.match(line)]
+
+    def _ask(self, query: str, selector: Mapping[str, str] | None = None) -> dict[str, Any]:
+        body = {"query": query, "variables": {} if selector is None else {"selector": selector}}
+        with http_client(self._address, timeout=_TIMEOUT_SECONDS) as http:
+            answer = http.post(f"{self._address}/graphql", json=body).raise_for_status()
+        return cast("dict[str, Any]", answer.json()["data"] or {})

@@ -2,12 +2,20 @@
 
 GET /login shows the form; POST /login takes its fields `email`, `password` and the hidden `csrf_token` and `next`,
 sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
+
+Too many failures of an address or of a user within 15 minutes lock it until the 15 minutes are over. PostgreSQL
+counts the attempts for all processes together. An attempt is counted before its password is checked, in one statement,
+so that simultaneous attempts cannot exceed the limit. One that is refused is uncounted. So is a successful login, which
+deletes the failures of the user.
 """
 
 import asyncio
+import math
 import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from urllib.parse import urlencode
 
@@ -15,9 +23,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import AUTHORIZE
+from seller_platform.counts import count_of
 from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
-from seller_platform.service.http.addresses import network_of_client
+from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, notes_of
 from seller_platform.service.pages.rendering import redirect, render
@@ -30,7 +39,6 @@ from seller_platform.service.pages.sessions import (
     session_of,
     user_of,
 )
-from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, Attempt, begin_attempt, forgive
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import verify_password
@@ -51,6 +59,24 @@ _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
 )
+
+WINDOW = timedelta(minutes=15)
+MOST_OF_AN_ADDRESS = 10
+MOST_OF_A_USER = 20
+
+# An end that is further away than the window was written before the clock was set back.
+_COUNT = """
+INSERT INTO service.login_attempts AS kept (subject, failures, expires_at)
+SELECT subject, 1, clock_timestamp() + %(window)s FROM unnest(%(subjects)s::text[]) AS subject
+ON CONFLICT (subject) DO UPDATE SET (failures, expires_at) = (
+    SELECT CASE WHEN is_current THEN kept.failures + 1 ELSE 1 END,
+           CASE WHEN is_current THEN kept.expires_at ELSE clock_timestamp() + %(window)s END
+    FROM (SELECT kept.expires_at BETWEEN clock_timestamp() AND clock_timestamp() + %(window)s AS is_current) AS counted
+)
+RETURNING failures, extract(epoch FROM expires_at - clock_timestamp())
+"""
+_GIVE_BACK = "UPDATE service.login_attempts SET failures = failures - 1 WHERE subject = ANY(%s) AND failures > 0"
+_FORGET = "DELETE FROM service.login_attempts WHERE subject = %s"
 
 
 class Login:
@@ -126,6 +152,21 @@ class Login:
         return response
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to log in, and the subjects by which it is counted.
+
+    Attributes:
+        failures_of_account: How many attempts of the user are counted, with this one.
+        failures_of_address: How many of the address.
+    """
+
+    account: str
+    address: str
+    failures_of_account: int
+    failures_of_address: int
+
+
 class ForeignFormError(ApiError):
     """A form was not made for the session that sends it."""
 
@@ -165,6 +206,32 @@ async def verified_user(
             return None
         await forgive(connection, attempt)
     return user_id
+
+
+async def begin_attempt(connection: Connection, user: str, address: str) -> Attempt:
+    """Count an attempt to log in as failed, until `forgive` uncounts it.
+
+    Raises:
+        TooManyAttemptsError: There were too many attempts; it says when the next is allowed.
+    """
+    by_account, by_address = subjects = [f"account {user}", f"address {network_of(address)}"]
+    counted = await connection.execute(_COUNT, {"subjects": subjects, "window": WINDOW})
+    of_account, of_address = await counted.fetchall()
+    allowed = ((of_account, MOST_OF_A_USER), (of_address, MOST_OF_AN_ADDRESS))
+    if waits := [seconds for (failures, seconds), most in allowed if failures > most]:
+        await connection.execute(_GIVE_BACK, (subjects,))
+        seconds = max(1, math.ceil(max(waits)))
+        text = count_of(math.ceil(seconds / 60), "minute") if seconds > 60 else count_of(seconds, "second")
+        raise TooManyAttemptsError(
+            f"There were too many attempts to log in. Try again in {text}.", retry_after_seconds=seconds
+        )
+    return Attempt(by_account, by_address, of_account[0], of_address[0])
+
+
+async def forgive(connection: Connection, attempt: Attempt) -> None:
+    """Delete the failures of the user, and uncount the attempt of the address."""
+    await connection.execute(_FORGET, (attempt.account,))
+    await connection.execute(_GIVE_BACK, ([attempt.address],))
 
 
 async def _record_failure(

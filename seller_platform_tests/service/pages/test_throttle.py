@@ -4,7 +4,7 @@ import asyncio
 
 from seller_platform.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
-from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
+from seller_platform.service.pages.login import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.users.store import add_user
 from seller_platform.warehouse.postgres.database import Database
