@@ -9,7 +9,8 @@
 - `demand`: orders of a day, by product and price
 - `orders`: orders and daily product sales
 - `ledger`: transactions
-- `inventory`: stock, shipments, and alerts on them
+- `stock`: stock, shipments, and their lists
+- `notifications`: alerts on stock and prices
 - `local_days`: local days and their timestamps
 - `random_numbers`: random numbers that repeat for a seed
 """

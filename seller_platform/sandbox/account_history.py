@@ -13,16 +13,14 @@ import numpy as np
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, generate_catalogue, unusual_products
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, generate_demand
-from seller_platform.sandbox.inventory.notifications import IDS_OF_AN_ACCOUNT, Notifications
-from seller_platform.sandbox.inventory.shipments import shipment_rows
-from seller_platform.sandbox.inventory.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
-from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
 from seller_platform.sandbox.local_days import DAY_SECONDS, local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
+from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
 from seller_platform.sandbox.orders import Texts, daily_rows, draw_sales, order_rows
 from seller_platform.sandbox.random_numbers import Ints, generator, money
+from seller_platform.sandbox.stock import VELOCITY_DAYS, Stock, inventory_rows, shipment_rows, warehouse_rows
 from seller_platform.warehouse.loads.copy_format import Row
 
 _ORDERS_PER_PRODUCT = 6

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from seller_platform.counts import count_of
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import Demand
-from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.local_days import LocalDay
 from seller_platform.sandbox.random_numbers import Ints, money
+from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 
 IDS_OF_AN_ACCOUNT = 10_000_000
@@ -20,15 +19,6 @@ _LOW_DAYS = 7
 _OLD_DAYS = 7
 _STRANDED = 0.0005
 _RAISED_FROM, _RAISED_UNTIL = 6 * 3_600, 22 * 3_600
-
-
-@dataclass(frozen=True)
-class _Notice:
-    kind: str
-    title: str
-    message: str
-    severity: str
-    product: int
 
 
 class Notifications:
@@ -63,19 +53,9 @@ class Notifications:
         seconds = np.sort(rng.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
         read_odds = 0.9 if today - day_number > _OLD_DAYS else 0.3
         read = (rng.random(len(notices)) < read_odds).tolist()
-        for second, notice, is_read in zip(seconds, notices, read, strict=True):
-            self._rows.append(
-                (
-                    self._next_id,
-                    notice.kind,
-                    notice.title,
-                    notice.message,
-                    notice.severity,
-                    self._products[notice.product].sku,
-                    days[day_number].stamp(second),
-                    is_read,
-                )
-            )
+        for second, (texts, product), is_read in zip(seconds, notices, read, strict=True):
+            sku, raised_at = self._products[product].sku, days[day_number].stamp(second)
+            self._rows.append((self._next_id, *texts, sku, raised_at, is_read))
             self._next_id += 1
 
     def rows(self, today: date) -> list[Row]:
@@ -90,18 +70,19 @@ class Notifications:
 
     def _notices(
         self, rng: np.random.Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints
-    ) -> Iterator[_Notice]:
+    ) -> Iterator[tuple[tuple[str, str, str, str], int]]:
+        """Yield kind, title, message and severity of each notification, and its product."""
         is_out = stock.sellable == 0
         is_low = ~is_out & (stock.sellable < weekly)
         for product in np.flatnonzero(is_out & ~self._was_out).tolist():
             message = f"{self._name(product)} is out of stock. Buyers cannot order it until a shipment arrives."
-            yield _Notice("inventory_alerts", "Out of stock", message, "high", product)
+            yield ("inventory_alerts", "Out of stock", message, "high"), product
         for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist():
             units = int(stock.sellable[product])
             message = (
                 f"{self._name(product)}: {count_of(units, 'unit', 'is')} left, less than {_LOW_DAYS} days usually need."
             )
-            yield _Notice("inventory_alerts", "Low stock", message, "medium", product)
+            yield ("inventory_alerts", "Low stock", message, "medium"), product
         for product in reordered.tolist():
             units, lead = int(stock.sellable[product]), self._products[product].lead_time_days
             message = (
@@ -109,17 +90,17 @@ class Notifications:
                 f"{count_of(lead, 'day')}. Order now."
             )
             severity = "high" if units == 0 else "medium"
-            yield _Notice("restock_alerts", "Time to restock", message, severity, product)
+            yield ("restock_alerts", "Time to restock", message, severity), product
         for product in np.flatnonzero(self._demand.price_changes_on(day_number)).tolist():
             before, after = (int(self._demand.prices_on(day)[product]) for day in (day_number - 1, day_number))
             verb = "rose" if after > before else "fell"
             severity = "medium" if after < before else "low"
             change = f"{verb} from {money(before)} to {money(after)} {self._currency}"
             message = f"The featured offer of {self._name(product)} {change}."
-            yield _Notice("price_alerts", f"The featured offer {verb}", message, severity, product)
+            yield ("price_alerts", f"The featured offer {verb}", message, severity), product
         for product in np.flatnonzero(~is_out & (rng.random(len(is_out)) < _STRANDED)).tolist():
             message = f"{self._name(product)} has units in stock but its offer was inactive for some hours."
-            yield _Notice("inventory_alerts", "Stranded inventory", message, "low", product)
+            yield ("inventory_alerts", "Stranded inventory", message, "low"), product
         self._was_out, self._was_low = is_out, is_low
 
     def _name(self, product: int) -> str:
