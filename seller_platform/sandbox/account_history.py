@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeAlias
 
@@ -28,6 +27,7 @@ _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000
 _ELSEWHERE = 0.08
 _WEEK = 7
 _REPEATED_DAYS = LISTED_DAYS + LAST_ENTRY_DAYS
+_PLATFORM = "platform"
 
 _ACCOUNTS = dataset_named("accounts")
 _ORDERS = dataset_named("orders")
@@ -43,19 +43,6 @@ _ELEMENTS = (
     ("Packaging", (100, 300), "Papier, Pappe + Co.", "2 parts,\nglued"),
 )  # fmt: skip
 _RISE_BASIS_POINTS = 10_400
-
-
-@dataclass(frozen=True)
-class Channel:
-    """A sales channel and the prefix of its order identifiers."""
-
-    tag: str
-    is_platform: bool
-    prefix: str
-
-
-PLATFORM = Channel("platform", is_platform=True, prefix="")
-ELSEWHERE = Channel("non-platform", is_platform=False, prefix="S")
 
 
 Sink: TypeAlias = Callable[[Dataset, Sequence[Row], str, tuple[str, ...]], object]
@@ -203,35 +190,34 @@ class AccountHistory:
         self.stock.receive(day_number)
         demanded = self.demand.orders[day_number]
         elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
-        self._write_sales(sink, rng, day_number, demanded - elsewhere, PLATFORM)
-        self._write_sales(sink, rng, day_number, elsewhere, ELSEWHERE)
+        self._write_sales(sink, rng, day_number, demanded - elsewhere, _PLATFORM)
+        self._write_sales(sink, rng, day_number, elsewhere, "non-platform")
         return rng
 
-    def _write_sales(
-        self, sink: Sink, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
-    ) -> None:
+    def _write_sales(self, sink: Sink, rng: np.random.Generator, day_number: int, demanded: int, channel: str) -> None:
         if not demanded:
             return
         day, market, today = self.days[day_number], self.sandbox.marketplace, self.today_number
+        is_platform = channel == _PLATFORM
         sales = draw_sales(
             rng,
             self.demand,
             day,
             day_number,
             demanded=demanded,
-            first_number=self._numbers[channel.tag],
-            prefix=f"{channel.prefix}{100 + self.sandbox.number % 900}",
+            first_number=self._numbers[channel],
+            prefix=f"{'' if is_platform else 'S'}{100 + self.sandbox.number % 900}",
             tax=market.tax,
             # The seller's own warehouses are refilled without a trace in the data.
-            grant=self.stock.grant if channel.is_platform else lambda _, units: units,
+            grant=self.stock.grant if is_platform else lambda _, units: units,
         )
-        self._numbers[channel.tag] += demanded
+        self._numbers[channel] += demanded
         if day_number >= self._ledger.written_from:
             listed = sales.until(self._last_second)
             placed = order_rows(listed, self._texts, self.days, day_number, market.currency, today=today)
-            self._add(sink, _ORDERS, placed, channel.tag)
-            self._add(sink, _DAILY, daily_rows(listed, self._texts, day, today=today), channel.tag)
-        if channel.is_platform:
+            self._add(sink, _ORDERS, placed, channel)
+            self._add(sink, _DAILY, daily_rows(listed, self._texts, day, today=today), channel)
+        if is_platform:
             listing = self._rng(7, day.date.toordinal())
             self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, listing, sales))
             is_open = sales.is_open(today)

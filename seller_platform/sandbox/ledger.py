@@ -21,7 +21,7 @@ from seller_platform.sandbox.late_changes import (
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.orders import Sales, Texts
-from seller_platform.sandbox.random_numbers import Ints, amounts, share
+from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _REFUNDED = 0.04
@@ -104,7 +104,7 @@ class Ledger:
 
         def rows(chosen: Ints, quantity: Ints, cents: Ints, kind: str, description: str) -> list[Row]:
             moments = posted[chosen], seconds[chosen]
-            return self._rows(sales, chosen, moments, quantity, cents, kind=kind, description=description)
+            return self._rows(sales, chosen, moments, quantity, cents, (kind, description))
 
         return [
             *rows(lines, sales.quantity[lines], sales.totals[lines], "Order", "Payment for the order"),
@@ -168,25 +168,15 @@ class Ledger:
         waited = reimbursing.integers(_QUICKEST_REIMBURSEMENT_DAYS, _SLOWEST_REIMBURSEMENT_DAYS + 1, len(lines))
         past = posted < self.today
         lost = is_lost & (posted + waited < self.today)
+        reimbursed = share(refunded, _REIMBURSED_BASIS_POINTS)
+
+        def rows(chosen: Flags, day_numbers: Ints, cents: Ints, kind: str, description: str) -> list[Row]:
+            moments = day_numbers[chosen], seconds[chosen]
+            return self._rows(sales, lines[chosen], moments, returned[chosen], cents[chosen], (kind, description))
+
         return [
-            *self._rows(
-                sales,
-                lines[past],
-                (posted[past], seconds[past]),
-                returned[past],
-                -refunded[past],
-                kind="Refund",
-                description="Refund to the buyer",
-            ),
-            *self._rows(
-                sales,
-                lines[lost],
-                ((posted + waited)[lost], seconds[lost]),
-                returned[lost],
-                share(refunded[lost], _REIMBURSED_BASIS_POINTS),
-                kind="Reimbursement",
-                description="Returned units were lost",
-            ),
+            *rows(past, posted, -refunded, "Refund", "Refund to the buyer"),
+            *rows(lost, posted + waited, reimbursed, "Reimbursement", "Returned units were lost"),
         ]
 
     def _restated(self, posted: Ints, products: Ints, fees: Ints) -> Ints:
@@ -202,21 +192,14 @@ class Ledger:
             restated[changed] = share(fees[changed], RESTATED_BASIS_POINTS)
         return restated
 
-    def _rows(
-        self,
-        sales: Sales,
-        lines: Ints,
-        moments: tuple[Ints, Ints],
-        quantity: Ints,
-        cents: Ints,
-        *,
-        kind: str,
-        description: str,
+    def _rows(  # noqa: PLR0917  # six facts
+        self, sales: Sales, lines: Ints, moments: tuple[Ints, Ints], quantity: Ints, cents: Ints, entry: tuple[str, str]
     ) -> list[Row]:
         """Sum entries of lines, and return a row for each from the day on that rows are written for.
 
         Args:
             moments: The index of the day and the second of each entry.
+            entry: The kind of the entries, and their description.
         """
         posted, seconds = moments
         np.add.at(self._posted, posted, cents)
@@ -225,10 +208,10 @@ class Ledger:
         return list(
             zip(
                 stamps(self._days, day_numbers, seconds[written].tolist()),
-                repeat(kind),
+                repeat(entry[0]),
                 sales.ids[sales.order[lines]].tolist(),
                 self._texts.skus[sales.product[lines]].tolist(),
-                repeat(description),
+                repeat(entry[1]),
                 quantity[written].tolist(),
                 amounts(cents[written].tolist()),
                 repeat(self._market.currency),

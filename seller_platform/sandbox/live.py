@@ -280,10 +280,8 @@ class LiveSandbox:
             receipt = load.store(_FACTS, started_at=utc_now())
         if not receipt.changed:
             return 0, 0
-        tables = {
-            name: sql.Identifier(schema, slice_.dataset.name)
-            for name, schema in (("stored", "seller"), ("former", "history"))
-        }
+        name = slice_.dataset.name
+        tables = {"stored": sql.Identifier("seller", name), "former": sql.Identifier("history", name)}
         with self._database.begin() as connection:
             values = {"account": slice_.account, "load": receipt.id}
             added, removed = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)

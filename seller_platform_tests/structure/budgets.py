@@ -13,7 +13,7 @@ BUDGETS = {
     "cli": 8_279,
     "orchestration": 5_833,
     "service": 10_947,
-    "sandbox": 2_219,
+    "sandbox": 2_186,
     "alerts": 449,
     "answers": 1_365,
     "ingest": 3_394,
