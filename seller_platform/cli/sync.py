@@ -387,7 +387,20 @@ def report(
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
-    loads = [_loaded(dataset, account, group) for (dataset, account), group in groups.items()]
+    loads = []
+    for (dataset, account), group in groups.items():
+        totals = [receipt.announced for receipt in group if receipt.announced is not None]
+        loaded = LoadedSlices(
+            dataset=dataset,
+            account=account,
+            slices=len(group),
+            rows=sum(receipt.rows for receipt in group),
+            announced=sum(totals) if len(totals) == len(group) else None,
+            verdict=CountVerdict.worst({receipt.verdict for receipt in group}),
+            changed=sum(receipt.changed for receipt in group),
+            seconds=round(sum(receipt.seconds for receipt in group), 2),
+        )
+        loads.append(loaded)
     order = [dataset.name for dataset in DATASETS]
     ordered = sorted(loads, key=lambda each: (each.dataset != ACCOUNTS.name, each.account, order.index(each.dataset)))
     if ordered:
@@ -397,20 +410,6 @@ def report(
     not_offered, not_loaded = sorted(synced.not_offered), synced.failures
     document = document_type(loads=loads, not_offered=not_offered, not_loaded=not_loaded, **more)
     output.outcome(document, error)
-
-
-def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSlices:
-    totals = [receipt.announced for receipt in receipts if receipt.announced is not None]
-    return LoadedSlices(
-        dataset=dataset,
-        account=account,
-        slices=len(receipts),
-        rows=sum(receipt.rows for receipt in receipts),
-        announced=sum(totals) if len(totals) == len(receipts) else None,
-        verdict=CountVerdict.worst({receipt.verdict for receipt in receipts}),
-        changed=sum(receipt.changed for receipt in receipts),
-        seconds=round(sum(receipt.seconds for receipt in receipts), 2),
-    )
 
 
 def problem_of(synced: Synced, found: Sequence[Problem], fail_on: str = "error") -> SellerPlatformError | None:

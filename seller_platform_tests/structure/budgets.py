@@ -10,14 +10,14 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_279,
+    "cli": 8_262,
     "orchestration": 5_833,
     "service": 10_947,
     "sandbox": 2_186,
     "alerts": 449,
     "answers": 1_365,
     "ingest": 3_394,
-    "client": 4_393,
+    "client": 4_387,
     "warehouse": 19_135,
     "contract": 1_323,
     "tests": 56_963,

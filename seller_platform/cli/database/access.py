@@ -112,21 +112,13 @@ def url(*, with_password: bool, output: Output) -> None:
     """
     settings = expect_home()
     address = stored_warehouse_url(settings)
-    given = parameters(address)
+    given, is_embedded = parameters(address), settings.database_url is None
     shown = address if with_password else url_without_secrets(address)
-    output.document(
-        UrlDocument(
-            url=shown,
-            host=given.get("host"),
-            port=given.get("port"),
-            database=given.get("dbname"),
-            user=given.get("user"),
-            password=given.get("password") if with_password else None,
-            is_embedded=settings.database_url is None,
-        )
-    )
+    password = given.get("password") if with_password else None
+    facts = {"database": given.get("dbname"), **{name: given.get(name) for name in ("host", "port", "user")}}
+    output.document(UrlDocument(url=shown, **facts, password=password, is_embedded=is_embedded))
     output.line(shown)
-    if settings.database_url is None:
+    if is_embedded:
         output.say("The embedded server runs while a program uses it; `seller-platform database run` keeps it up.")
 
 

@@ -12,7 +12,7 @@ import click
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail_on_option, json_option, with_title
 from seller_platform.cli.status.overview import StatusDocument, overview
-from seller_platform.cli.status.screen import Size, screen
+from seller_platform.cli.status.screen import screen
 from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.problems import Problem, exit_code_of, failing
@@ -74,11 +74,9 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
     with output.progress("Reading what is stored"):
         state = _read(installation)
         terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
-        size = Size(
-            terminal.columns if sys.stdout.isatty() else None,
-            None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1,  # the last line is for the shell's prompt
-        )
-        lines = screen(state, size, data) if state.grants or state.problems else []
+        width = terminal.columns if sys.stdout.isatty() else None
+        height = None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1  # the last line is the shell's prompt
+        lines = screen(state, width, height, data) if state.grants or state.problems else []
     text = "\n".join(lines)
     output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
     return state.problems

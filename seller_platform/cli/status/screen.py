@@ -44,14 +44,6 @@ _READ_AGAIN = ("failed", "mismatched", "altered")
 
 
 @dataclass(frozen=True)
-class Size:
-    """The size of the screen; None for as wide or as high as it needs."""
-
-    width: int | None
-    height: int | None
-
-
-@dataclass(frozen=True)
 class Notice:
     """One thing that needs attention.
 
@@ -68,15 +60,17 @@ class Notice:
     is_error: bool = False
 
 
-def screen(status: StatusDocument, size: Size, data: Path | None = None) -> list[str]:
+def screen(status: StatusDocument, width: int | None, height: int | None, data: Path | None = None) -> list[str]:
     """Return the lines of the screen, at most as many as it is high.
 
     Args:
+        width: That of the screen; None for as wide as it needs.
+        height: That of the screen; None for as high as it needs.
         data: The folder with the rows, where it is not part of the home folder.
     """
-    width = size.width or _ANY_WIDTH
+    width = width or _ANY_WIDTH
     head = _head(status, width, data)
-    room = None if size.height is None else size.height - len(head) - 2
+    room = None if height is None else height - len(head) - 2
     attention = _attention(findings(status), width, None if room is None else room - _FEWEST_ACCOUNTS - 4)
     if room is not None:
         room -= len(attention) + 4  # the two heads of the map, the rest of the accounts, and the legend

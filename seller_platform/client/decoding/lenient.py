@@ -76,7 +76,10 @@ class LenientReader:
                 # Rows are periods of costs; some upstreams send the days of a period in an object of its own.
                 days = {name: bytes(value) for name, value in _OBJECT.decode(sent.pop(_PERIOD)).items()}
                 sent = days | sent
-            self._keep_unknown(position, sent)
+            extra = {name: msgspec.Raw(value) for name, value in sent.items() if name not in self._known}
+            if extra:
+                self.unknown.update(extra)
+                self.extras[position] = msgspec.json.encode(extra).decode()
         return tuple([self._value(position, field, sent) for field in self._fields])
 
     def shape(self, container: str) -> Shape:
@@ -104,12 +107,3 @@ class LenientReader:
         if values or unreadable:
             self.unreadable[position][field.names[0]] = " and ".join([*map(str, values), *unreadable])
         return None
-
-    def _keep_unknown(self, position: int, sent: Mapping[str, bytes]) -> None:
-        extra = {name: value for name, value in sent.items() if name not in self._known}
-        if not extra:
-            return
-        self.unknown.update(extra)
-        self.extras[position] = msgspec.json.encode(
-            {name: msgspec.Raw(value) for name, value in extra.items()}
-        ).decode()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seller_platform.cli.status.overview import overview
-from seller_platform.cli.status.screen import Size, screen
+from seller_platform.cli.status.screen import screen
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -131,6 +131,6 @@ def test_each_year_is_named_above_its_first_month(
     now = datetime(2026, 11, 20, tzinfo=UTC)
     connect_accounts(database, [(KEYS[0], Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
 
-    lines = screen(overview(database, since=date(*first_month, 1), now=now), Size(None, None))
+    lines = screen(overview(database, since=date(*first_month, 1), now=now), None, None)
 
     assert lines[1:3] == header
