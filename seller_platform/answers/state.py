@@ -149,7 +149,7 @@ def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRo
             settledness="The proof of each figure says which of its days may still change.",
             bound=asker.bound(),
             time_zones=zones_of(accounts),
-            seen=Seen(command="seller-platform status --by dataset"),
+            seen=Seen(command="seller-platform status --datasets"),
         ),
     )
 
