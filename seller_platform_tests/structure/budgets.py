@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 3_178,
     "cli": 8_262,
     "orchestration": 5_833,
-    "service": 10_947,
+    "service": 10_942,
     "sandbox": 2_186,
     "alerts": 449,
     "answers": 1_365,

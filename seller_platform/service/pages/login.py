@@ -204,12 +204,13 @@ async def verified_user(
         if not matches or status != "active":
             await _record_failure(connection, request, email, user_id, attempt)
             return None
-        await forgive(connection, attempt)
+        await connection.execute(_FORGET, (attempt.account,))
+        await connection.execute(_GIVE_BACK, ([attempt.address],))
     return user_id
 
 
 async def begin_attempt(connection: Connection, user: str, address: str) -> Attempt:
-    """Count an attempt to log in as failed, until `forgive` uncounts it.
+    """Count an attempt to log in as failed, until a right password uncounts it.
 
     Raises:
         TooManyAttemptsError: There were too many attempts; it says when the next is allowed.
@@ -226,12 +227,6 @@ async def begin_attempt(connection: Connection, user: str, address: str) -> Atte
             f"There were too many attempts to log in. Try again in {text}.", retry_after_seconds=seconds
         )
     return Attempt(by_account, by_address, of_account[0], of_address[0])
-
-
-async def forgive(connection: Connection, attempt: Attempt) -> None:
-    """Delete the failures of the user, and uncount the attempt of the address."""
-    await connection.execute(_FORGET, (attempt.account,))
-    await connection.execute(_GIVE_BACK, ([attempt.address],))
 
 
 async def _record_failure(
