@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_262,
+    "cli": 8_259,
     "orchestration": 5_833,
     "service": 10_942,
     "sandbox": 2_186,

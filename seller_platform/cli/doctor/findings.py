@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from seller_platform.cli.output import Document, Outcome, Output
-from seller_platform.cli.output import fail as end_with
 from seller_platform.cli.terminal.colours import colour_of, coloured
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, SellerPlatformError, connect_command
@@ -82,11 +81,9 @@ def report_findings(findings: Iterable[Finding], output: Output) -> None:
     document = DoctorDocument(findings=seen)
     wrong = [finding.subject for finding in seen if finding.level is FindingLevel.FAIL]
     if wrong:
-        error = CheckFailedError(
-            f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met: {', '.join(dict.fromkeys(wrong))}. "
-            f"Take the next step of each, then run `seller-platform doctor` again"
-        )
-        end_with(error, as_json=output.as_json, document=document)
+        problem = f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met"
+        step = "Take the next step of each, then run `seller-platform doctor` again"
+        output.outcome(document, CheckFailedError(f"{problem}: {', '.join(dict.fromkeys(wrong))}. {step}"))
     warned = [finding.subject for finding in seen if finding.level is FindingLevel.WARN]
     if NOT_CONNECTED in warned:
         text = f"This machine is ready, but nothing is connected yet. Next: `{connect_command()}`"
