@@ -14,7 +14,3 @@
 - `local_days`: local days and their timestamps
 - `random_numbers`: random numbers that repeat for a seed
 """
-
-from seller_platform.sandbox.load import SandboxReport, load_sandbox
-
-__all__ = ["SandboxReport", "load_sandbox"]

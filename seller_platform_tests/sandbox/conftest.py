@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import TEMPLATE

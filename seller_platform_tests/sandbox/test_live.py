@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.errors import RequestError
-from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import RESTATED_BASIS_POINTS
 from seller_platform.sandbox.live import DayChanges, LiveOptions, LiveSandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.sandbox.marketplaces import account_at
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

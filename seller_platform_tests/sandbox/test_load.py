@@ -8,8 +8,8 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from seller_platform.errors import RequestError
-from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 from seller_platform_tests.support.served import execute
@@ -33,7 +33,7 @@ def test_loading_again_gives_the_same_rows_whatever_the_seed_of_hashes(database:
     load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
     first = contents(database)
     program = (
-        "import sys; from datetime import date; from seller_platform.sandbox import load_sandbox; "
+        "import sys; from datetime import date; from seller_platform.sandbox.load import load_sandbox; "
         "from seller_platform.warehouse.postgres.database import Database; "
         "load_sandbox(Database(sys.argv[1]), months=3, orders_per_month=100, today=date(2026, 4, 15))"
     )

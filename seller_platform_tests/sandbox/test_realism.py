@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 
 from seller_platform.contract import DATASETS, Dataset, Window
-from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.catalogue import generate_catalogue, unusual_products
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database

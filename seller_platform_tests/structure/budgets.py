@@ -10,10 +10,10 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_259,
+    "cli": 8_257,
     "orchestration": 5_833,
     "service": 10_942,
-    "sandbox": 2_186,
+    "sandbox": 2_182,
     "alerts": 449,
     "answers": 1_365,
     "ingest": 3_394,

@@ -11,8 +11,7 @@ from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Counted, Document, Output, json_option
 from seller_platform.clocks import utc_now
 from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
-from seller_platform.sandbox import load_sandbox
-from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED
+from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED, load_sandbox
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url

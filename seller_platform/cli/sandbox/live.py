@@ -10,7 +10,7 @@ from seller_platform.cli.sandbox.fill import fill_options, open_sandbox
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 
 DAYS_AGO = 60
 """How many days ago a live sandbox begins."""

@@ -21,8 +21,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
 from seller_platform.files import write_atomically
-from seller_platform.sandbox import load_sandbox
-from seller_platform.sandbox.load import ACCOUNTS, MONTHS
+from seller_platform.sandbox.load import ACCOUNTS, MONTHS, load_sandbox
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts

@@ -9,7 +9,7 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune

@@ -14,7 +14,7 @@ from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS, Dataset, Kind, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.loads.slices import read_slice
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from seller_platform.contract import dataset_named
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts

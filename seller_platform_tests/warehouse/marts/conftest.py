@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from seller_platform.contract import Account, Window
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
