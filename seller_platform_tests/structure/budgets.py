@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 3_178,
     "cli": 8_257,
     "orchestration": 5_833,
-    "service": 10_942,
+    "service": 10_937,
     "sandbox": 2_182,
     "alerts": 449,
     "answers": 1_365,

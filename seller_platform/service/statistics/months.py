@@ -108,15 +108,10 @@ DELETE FROM service.product_months WHERE account = %(account)s AND target NOT IN
 """
 
 
-def months(plan: Plan) -> sql.Composed:
-    """Return `months`, and `product_months` with the sums of them unless they must be stored."""
-    if plan.uses_months:
-        return _months(plan, "")
-    return _months(plan, f"{_UNSTORED},\nproduct_months AS MATERIALIZED ({_COMPUTED})")
-
-
-def _months(plan: Plan, more: LiteralString) -> sql.Composed:
-    return sql.SQL(_MONTHS + more).format(
+def months(plan: Plan, more: LiteralString = "") -> sql.Composed:
+    """Return `months` and the statement after it; by default `product_months`, unless sums of months are stored."""
+    computed = "" if plan.uses_months else f"{_UNSTORED},\nproduct_months AS MATERIALIZED ({_COMPUTED})"
+    return sql.SQL(_MONTHS + (more or computed)).format(
         **plan.tables,
         currency=sql.SQL(CURRENCY),
         is_stored=sql.SQL(_IS_STORED if plan.uses_months else "false"),
@@ -140,7 +135,7 @@ async def store_months(
     Args:
         days: The beginning of the statement, up to the item `rates`.
     """
-    statement = sql.Composed((days, _months(plan, _UNSTORED + _STORE)))
+    statement = sql.Composed((days, months(plan, _UNSTORED + _STORE)))
     try:
         async with connection.transaction():
             for account in accounts:
