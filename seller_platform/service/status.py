@@ -15,7 +15,6 @@ from seller_platform.service.openapi import Cost, Operation, Route
 from seller_platform.service.pool import Store
 
 _UP = "All systems are operational."
-_DOWN = "The service's store cannot be reached."
 
 
 class ServiceStatus(Struct):
@@ -50,7 +49,7 @@ def status_route(store: Store) -> Route:
             async with store.connection() as connection:
                 status = await (await connection.execute("SELECT active, message FROM service.status")).fetchone()
         except (WarehouseUnavailableError, psycopg.Error):
-            status = (False, _DOWN)
+            status = (False, "The service's store cannot be reached.")
         active, message = status or (True, _UP)
         if active:
             return json_answer(ServiceStatus("active", 200, message))

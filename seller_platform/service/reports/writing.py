@@ -66,8 +66,7 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
     has_several = len(selected.currencies) > 1 and keeps_own_currency(dataset)
     chosen = replace(chosen_rows(job.selector, job.value), with_currency=has_several)
     position, written, size, noted = 0, 0, 0, time.monotonic()
-    _, size_of_others, _ = await stored_reports(connection, owner.id)
-    room = most_bytes - size_of_others
+    room = most_bytes - (await stored_reports(connection, owner.id))[1]  # less the bytes of the others
     async with open_rows(connection, dataset, selected, chosen) as cursor:
         while rows := await cursor.fetchmany(_CHUNK_ROWS):
             written += len(rows)

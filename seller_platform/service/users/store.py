@@ -213,8 +213,10 @@ def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]
     with database.begin() as connection:
         user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
         if user_id is None:
-            problem = f"there is no user {email!r}; run `seller-platform service user add {email}` first"
-            raise RequestError(problem, code="UnknownUserError")
+            raise RequestError(
+                f"there is no user {email!r}; run `seller-platform service user add {email}` first",
+                code="UnknownUserError",
+            )
         yield connection, int(user_id)
 
 
