@@ -7,8 +7,7 @@ from seller_platform.commands import runnable
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
-from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
-from seller_platform.warehouse.schema.event_kinds import ALARMING, EventKind
+from seller_platform.warehouse.readers.security_events import ALARMING, EventKind, SecurityEvent, find_events
 
 EVENTS_OF = timedelta(days=1)
 """Older events are not reported."""

@@ -25,7 +25,7 @@ from starlette.types import Scope
 from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform.warehouse.schema.event_kinds import EventKind
+from seller_platform.warehouse.readers.security_events import EventKind
 
 _NOTES = "seller_platform.noted"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

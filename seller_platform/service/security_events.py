@@ -15,7 +15,7 @@ from starlette.requests import Request
 from seller_platform.logs import facts
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.schema.event_kinds import ALARMING, EventKind
+from seller_platform.warehouse.readers.security_events import ALARMING, EventKind
 from seller_platform.warehouse.schema.service_tables import SECURITY_EVENTS
 
 __all__ = ["ALARMING", "EventKind", "record_event", "record_operator_event"]

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import seller_platform
-from seller_platform.warehouse.monitoring.problem_kinds import SOURCES
+from seller_platform.warehouse.migrations.upgrade import SOURCES
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.functions import create_functions

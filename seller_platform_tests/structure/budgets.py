@@ -10,15 +10,15 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_178,
-    "cli": 8_257,
+    "cli": 8_256,
     "orchestration": 5_833,
     "service": 10_937,
     "sandbox": 2_182,
-    "alerts": 449,
+    "alerts": 448,
     "answers": 1_365,
     "ingest": 3_394,
     "client": 4_387,
-    "warehouse": 19_135,
+    "warehouse": 19_095,
     "contract": 1_323,
     "tests": 56_963,
 }

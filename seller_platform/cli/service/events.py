@@ -10,8 +10,7 @@ from seller_platform.cli.service.options import result_options
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
-from seller_platform.warehouse.schema.event_kinds import EventKind
+from seller_platform.warehouse.readers.security_events import EventKind, SecurityEvent, find_events
 
 _AGO = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}

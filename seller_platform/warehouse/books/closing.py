@@ -265,7 +265,9 @@ def close_month(
         connection.commit()
         with connection.begin():
             former = [each for each in _months(connection, [account.key]) if each.closed_at]
-            days = _unsettled_days(connection, of_month | {"lookback": lookback, "last_day": month.last_day})
+            of_days = of_month | {"lookback": lookback, "last_day": month.last_day, "no_currency": NO_CURRENCY}
+            with driver_of(connection).cursor(row_factory=class_row(UnsettledDays)) as cursor:
+                days = cursor.execute(_UNSETTLED, of_days).fetchone()
             for each in former:
                 if each.window == month:
                     return Closing(closed=each, result="closed before", unsettled=days), ()
@@ -313,11 +315,6 @@ def _months(connection: Connection, accounts: Sequence[str] | None) -> list[Book
     }
     with driver_of(connection).cursor(row_factory=class_row(BookMonth)) as cursor:
         return cursor.execute(_MONTHS, bound).fetchall()
-
-
-def _unsettled_days(connection: Connection, bound: Mapping[str, Any]) -> UnsettledDays | None:
-    with driver_of(connection).cursor(row_factory=class_row(UnsettledDays)) as cursor:
-        return cursor.execute(_UNSETTLED, {**bound, "no_currency": NO_CURRENCY}).fetchone()
 
 
 def _expect_turn(account: KnownAccount, month: Window, former: Sequence[BookMonth]) -> None:

@@ -112,11 +112,6 @@ def _xero(line: _Line, titles: Mapping[str, str]) -> tuple[str, ...]:
     return (narration, day, _described(line, titles), line.account_code, line.tax_rate, amount, "", "", "", "")
 
 
-def _whole(name: str, lines: Sequence[_Line]) -> Iterator[tuple[str, Sequence[_Line]]]:
-    if lines:
-        yield name, lines
-
-
 def _by_currency(name: str, lines: Sequence[_Line]) -> Iterator[tuple[str, Sequence[_Line]]]:
     """Yield the lines of each currency, in files of at most 300 lines that divide no entry."""
     for currency, of_currency in groupby(sorted(lines, key=attrgetter("currency")), key=attrgetter("currency")):
@@ -156,7 +151,7 @@ PROGRAMS = {
             *("Description", "Name", "Currency", "Location", "Class"),
         ),
         _quickbooks,
-        _whole,
+        lambda name, lines: iter([(name, lines)] if lines else []),
     ),
     "xero": _Form(
         (

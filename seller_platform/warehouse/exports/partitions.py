@@ -237,14 +237,10 @@ def _predicate(slices: Iterable[ExportedSlice]) -> str:
         accounts[tuple(of_account)].append(account)
 
     def one_of(column: str, values: Iterable[str]) -> str:
-        return f"{column} IN ({', '.join(map(_literal, values))})"
+        quoted = (value.replace("'", "''") for value in values)
+        return f"""{column} IN ({", ".join(f"'{value}'" for value in quoted)})"""
 
     return " OR ".join(
         f"({' AND '.join([one_of(ACCOUNT, keys), *([one_of(MONTH, days)] if days else [])])})"
         for days, keys in accounts.items()
     )
-
-
-def _literal(text: str) -> str:
-    quoted = text.replace("'", "''")
-    return f"'{quoted}'"

@@ -113,7 +113,8 @@ def expected_loads(
         past = own.get((dataset.name, account)) or of_others.get(dataset.name)
         load = _expected(database, dataset, account, window, past)
         sent = in_vain.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
-        least = _requests_after(sent, requests_per_day) if sent else 0
+        budget = float("inf") if requests_per_day is None else int(_SHARE_OF_A_SLICE * requests_per_day)
+        least = int(min(2 * sent, max(sent + 1, budget))) if sent else 0
         expected.append(load if load.requests >= least else replace(load, requests=least))
     return expected
 
@@ -124,13 +125,6 @@ def fewest_requests(dataset: Dataset) -> int:
         return 2  # the user, and the accounts
     split = dataset.split_by
     return 1 if split is None else len(split.values) + (not split.required)
-
-
-def _requests_after(sent: int, requests_per_day: int | None) -> int:
-    """Return how many requests a slice is expected to take after so many were sent in vain."""
-    if requests_per_day is None:
-        return 2 * sent
-    return min(2 * sent, max(sent + 1, int(_SHARE_OF_A_SLICE * requests_per_day)))
 
 
 def _past_loads(

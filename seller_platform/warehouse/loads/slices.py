@@ -50,7 +50,7 @@ from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep
 
 _REPORT_ID = "report_id"
 
-# What is null is not compared.
+# Whether rows were read under another time zone, and not all of them again since. What is null is not compared.
 _HAS_MOVED = text("""
     SELECT max(id) FILTER (WHERE is_other) > coalesce(max(id) FILTER (
         WHERE NOT is_other AND window_start <= :first_day AND window_end >= :before_day
@@ -262,7 +262,9 @@ class Load:
         whole = _Part(self.slice.window, self.spool.load_id, facts, started_at, run_id)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             previous = _latest_receipt(self._connection, self.slice)
-            if previous is not None and self._by_value is None and self._is_stored(previous):
+            last = (previous.window, previous.digest) if previous is not None and self._by_value is None else None
+            # The rows of the spool are those of the last load, and stored as that left them.
+            if previous and last == (self.slice.window, self.spool.digest) and self._count() == previous.rows:
                 change = SliceChange(previous.sums, previous.sums)
                 receipts = [self._receipted(whole, change, previous)]
             else:
@@ -285,11 +287,6 @@ class Load:
             apart = pending.apart(pending.drop_equal([ctid_of(address) for address in stored.addresses]))
             transaction.rollback()
         return apart
-
-    def _is_stored(self, previous: Receipt) -> bool:
-        """Whether the rows of the spool are those of the last load, and still stored as that left them."""
-        last, read = (previous.window, previous.digest), (self.slice.window, self.spool.digest)
-        return last == read and self._count() == previous.rows
 
     def _is_listed_as_loaded(self, cursor: psycopg.Cursor[Any]) -> bool:
         """Whether the list is what loads have stored: only another program can have changed the rows.
@@ -363,13 +360,14 @@ class Load:
     ) -> list[_Part]:
         """Return the parts of the reading: all of it if no day is in doubt, else runs of days."""
         dataset, window = self.slice.dataset, self.slice.window
-        lacks_total = whole.facts.announced is None and self._announced_before()
+        of_days, lacks_total = _days_of(dataset, self.slice.account, window), whole.facts.announced is None
+        lacks_total = lacks_total and self._connection.execute(_ANNOUNCED, of_days).scalar_one_or_none() is not None
         if dataset.is_dated and not gone and not judge.settled and not lacks_total:
             return [whole]  # rows were added to days that change
-        inside, rows, read = self._inside(window), sql.Composed([pending.table]), None
+        inside, rows, read, zone = self._inside(window), sql.Composed([pending.table]), None, self.slice.time_zone
         if dataset.keeps_snapshots and not self._count():
             inside, gone = self._newest_snapshot(), None
-        elif dataset.is_dated and not self._has_moved():
+        elif dataset.is_dated and not self._connection.execute(_HAS_MOVED, {**of_days, "time_zone": zone}).scalar_one():
             read = self.spool.days
         elif dataset.is_dated and judge.settled:  # under another time zone days are others, and rows cross their border
             if dataset.is_divisible:
@@ -430,11 +428,6 @@ class Load:
             parts.append(replace(whole, window=window, load_id=load_id, facts=of_part, doubt=doubt, is_whole=False))
         return parts
 
-    def _announced_before(self) -> bool:
-        """Whether the newest load that changed rows of the slice announced a total."""
-        of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
-        return self._connection.execute(_ANNOUNCED, of_days).scalar_one_or_none() is not None
-
     def _contradicted(self, changes: Mapping[str, DayChange]) -> Collection[str]:
         """Return the days of which all readings contradicted their own counts: others are not measured by them."""
         window, is_by_day = self.slice.window, WHOLE_LIST not in changes
@@ -442,11 +435,6 @@ class Load:
         days = {"first_day": window.start, "last_day": window.last_day}
         contradicted = self._connection.execute(_CONTRADICTED, {**bound, **days}).scalars().all()
         return contradicted if is_by_day else [WHOLE_LIST] if contradicted else []
-
-    def _has_moved(self) -> bool:
-        """Whether rows of the slice were read under another time zone, and not all of them again since."""
-        of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
-        return self._connection.execute(_HAS_MOVED, {**of_days, "time_zone": self.slice.time_zone}).scalar_one() is True
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
         """Make the stored slice what it was before a load, and write a receipt of its own.

@@ -23,7 +23,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.errors import WarehouseError
-from seller_platform.warehouse.monitoring.problem_kinds import SOURCES
+from seller_platform.warehouse.connections.problems import ACCOUNTS, GRANTS
+from seller_platform.warehouse.marts.tables import PROBLEMS as DERIVED
+from seller_platform.warehouse.monitoring.repeated_ledgers import REPEATED
+from seller_platform.warehouse.monitoring.sampling import DIFFERED
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import (
     FEW_PARTITIONS,
@@ -36,10 +39,11 @@ from seller_platform.warehouse.postgres.database import (
 from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.functions import create_functions, drop_former_functions
 from seller_platform.warehouse.schema.latest_views import create_latest_views
-from seller_platform.warehouse.schema.problems import create_problems
+from seller_platform.warehouse.schema.problems import ProblemKind, create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
+from seller_platform.warehouse.schema.slice_problems import NOTED_SLICES, TRIED_SLICES
 from seller_platform.warehouse.schema.slices import keep_slices
-from seller_platform.warehouse.schema.unread_slices import create_unread_slices
+from seller_platform.warehouse.schema.unread_slices import UNREAD_SLICES, create_unread_slices
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent
@@ -54,6 +58,11 @@ SELECT string_agg(format('%s (%s, for %s s)', pid, coalesce(nullif(application_n
 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
 """
+SOURCES = (TRIED_SLICES, UNREAD_SLICES, NOTED_SLICES, REPEATED, DIFFERED, GRANTS, ACCOUNTS, DERIVED)
+
+KINDS: tuple[ProblemKind, ...] = tuple(kind for source in SOURCES for kind in source.kinds)
+"""Every kind, in the order in which the documents list them."""
+
 _FOLLOWING = (
     keep_slices,
     create_functions,

@@ -1,7 +1,6 @@
 """What an operator watches: what is stored, how old it is, and measures for Prometheus.
 
 - `coverage`: what should be stored, and what is
-- `problem_kinds`: every kind of problem, with what finds it
 - `problems`: what is wrong, by slice or by reason
 - `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored

@@ -3,7 +3,6 @@
 - `tables`: one table for each dataset, receipts and accounts
 - `currencies`: the decimals of amounts
 - `creation`: creates the tables of a new database
-- `event_kinds`: the kinds of security events
 - `functions`: the functions of schema `history`
 - `latest_views`: the views of the newest snapshots
 - `comments`: what each schema holds

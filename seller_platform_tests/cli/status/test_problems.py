@@ -37,7 +37,7 @@ from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
-from seller_platform.warehouse.monitoring.problem_kinds import KINDS
+from seller_platform.warehouse.migrations.upgrade import KINDS
 from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import exported_to

@@ -161,7 +161,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
     )
 
 
-def test_what_another_program_changed_is_repaired_by_a_comparison_at_random(installation: Installation) -> None:
+def test_a_comparison_at_random_repairs_what_another_program_changed(installation: Installation) -> None:
     before = _content(installation)
     _execute(installation, "UPDATE seller.transactions SET amount = amount * -3")
 
