@@ -62,12 +62,14 @@ class Platform:
 
 
 def hold_february(platform: Platform, account: str) -> None:
-    """Store orders of an account that the upstream does not list, and read the month again."""
+    """Store orders of an account, as of a load, that the upstream does not list any more, and read the month again."""
     orders, february = dataset_named("orders"), MONTHS[1]
     platform.months(orders, first=february, last=february)
     statement = """
-        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
-        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1 FROM generate_series(1, 500) number
+        WITH slice AS (UPDATE platform.slices SET rows = rows + 500 WHERE account = :account AND dataset = 'orders')
+        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page, row_hash)
+        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1, gen_random_uuid()
+        FROM generate_series(1, 500) AS number
     """
     with platform.database.begin() as connection:
         connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))

@@ -47,11 +47,13 @@ def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
 
 
 def _store_extra(database: Database, rows: int, day: int, total: int | None = None) -> None:
-    """Store rows on a day of February that the upstream does not list."""
+    """Store rows on a day of February, as of a load, that the upstream does not list any more."""
     statement = """
+        WITH slice AS (UPDATE platform.slices SET rows = rows + :rows WHERE dataset = 'orders' AND load_id IS NOT NULL)
         INSERT INTO seller.orders
-            (platform_order_id, purchase_date, sku, local_day, account, load_id, page, order_total)
-        SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1, :total
+            (platform_order_id, purchase_date, sku, local_day, account, load_id, page, order_total, row_hash)
+        SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1, :total,
+               gen_random_uuid()
         FROM generate_series(1, :rows) AS number
     """
     database.execute(text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows, "total": total})
