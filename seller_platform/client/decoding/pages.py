@@ -145,7 +145,7 @@ class PageDecoder:
         self._guesses, self._complete = True, complete
         columns = [(column.name, column.kind, column.aliases, column.key) for column in dataset.columns]
         self._slice = repr((_VERSION, dataset.name, dataset.day, columns, zone.key, str(slice_value)))
-        self._known, self._has_keys = known or {}, known is not None
+        self._known, self._has_keys = {} if known is None else known, known is not None
 
     def decode(self, body: bytes, query: ListQuery, *, is_late: bool = True) -> Page:
         """Return the page that a body holds.

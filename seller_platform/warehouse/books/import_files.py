@@ -76,12 +76,12 @@ def import_files(
             lines = cursor.execute(_BOOKED, bound).fetchall()
     titles = {each.key: each.account.title for each in accounts}
     suffix = f"-{name}" if name else ""
-    return [
-        ImportFile(f"{part_name}.csv", _csv(header, [row_of(line, titles) for line in part]), len(part))
-        for form in [PROGRAMS[program]]
-        for header, row_of in [(form.header, form.row_of)]
-        for part_name, part in form.parts(f"{program}-{month.start:%Y-%m}{suffix}", lines)
-    ]
+    files, form = [], PROGRAMS[program]
+    for part_name, part in form.parts(f"{program}-{month.start:%Y-%m}{suffix}", lines):
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([form.header, *(form.row_of(line, titles) for line in part)])
+        files.append(ImportFile(f"{part_name}.csv", text.getvalue(), len(part)))
+    return files
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,6 @@ def _described(line: _Line, titles: Mapping[str, str]) -> str:
 
 def _amount(line: _Line, amount: Any) -> str:
     return f"{amount:.{minor_digits(line.currency)}f}"
-
-
-def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([header, *rows])
-    return text.getvalue()
 
 
 PROGRAMS = {

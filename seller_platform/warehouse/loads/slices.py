@@ -6,7 +6,7 @@ again.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -364,26 +364,20 @@ class Load:
         lacks_total = lacks_total and self._connection.execute(_ANNOUNCED, of_days).scalar_one_or_none() is not None
         if dataset.is_dated and not gone and not judge.settled and not lacks_total:
             return [whole]  # rows were added to days that change
-        inside, rows, read, zone = self._inside(window), sql.Composed([pending.table]), None, self.slice.time_zone
+        inside, rows = self._inside(window), sql.Composed([pending.table])
+        views = [(judge, inside, rows, None)] if not dataset.is_dated else self._views(judge, inside, rows)
         if dataset.keeps_snapshots and not self._count():
-            inside, gone = self._newest_snapshot(), None
-        elif dataset.is_dated and not self._connection.execute(_HAS_MOVED, {**of_days, "time_zone": zone}).scalar_one():
-            read = self.spool.days
-        elif dataset.is_dated and judge.settled:  # under another time zone days are others, and rows cross their border
-            if dataset.is_divisible:
-                column = dataset.day if dataset.day and has_moments(dataset) else dataset.slice_column
-                within = sql.SQL("{column} > {}::date + 1 AND {column} < {}::date").format(
-                    min(judge.settled), max(judge.settled), column=sql.Identifier(column)
-                )
-                inside = sql.SQL("{} AND {}").format(inside, within)
-                rows = sql.SQL("(SELECT * FROM {} WHERE {}) AS pending").format(rows, within)
-            judge = replace(judge, settled={WHOLE_LIST})
-        of_reading = partial(day_changes, cursor, dataset, rows, inside=inside, read=read, currency=self.slice.currency)
-        judged = changes = of_reading(gone=gone)
-        findings = judge.findings(dataset, changes, lacks_total=lacks_total)
-        if findings and gone and (free := pending.free_to_go(gone)):
-            judged = changes = of_reading(gone=[each for each in gone if each not in free])
+            views, gone = [(judge, self._newest_snapshot(), rows, None)], None
+        for by, inside, rows, read in views:
+            judge, currency = by, self.slice.currency
+            of_reading = partial(day_changes, cursor, dataset, rows, inside=inside, read=read, currency=currency)
+            judged = changes = of_reading(gone=gone)
             findings = judge.findings(dataset, changes, lacks_total=lacks_total)
+            if findings and gone and (free := pending.free_to_go(gone)):
+                judged = changes = of_reading(gone=[each for each in gone if each not in free])
+                findings = judge.findings(dataset, changes, lacks_total=lacks_total)
+            if findings:
+                break
         if findings and whole.facts.verdict is not CountVerdict.MISMATCH:
             contradicted = self._contradicted(changes)
             judged = {day: each for day, each in changes.items() if day not in contradicted}
@@ -403,6 +397,34 @@ class Load:
         if not dataset.is_divisible or all(day in held for day, each in changes.items() if each.before or each.after):
             return [replace(whole, doubt=judge.doubt_about(held, changes, amount))]
         return self._parts(whole, partial(judge.doubt_about, held, changes, amount), held)
+
+    def _views(
+        self, judge: Judge, inside: sql.Composed, rows: sql.Composed
+    ) -> list[tuple[Judge, sql.Composed, sql.Composed, Counter[str] | None]]:
+        """Return what is judged of a dated list, one after the other until something is in doubt.
+
+        Under another time zone days are others, and rows cross their borders: what lies between settled days is judged
+        as one, and then the whole reading, of which nothing has settled.
+
+        Returns:
+            The judge, the condition of stored rows, the rows of the reading, and how many it has by day.
+        """
+        dataset, moved = self.slice.dataset, {"time_zone": self.slice.time_zone}
+        of_days = _days_of(dataset, self.slice.account, self.slice.window)
+        if not self._connection.execute(_HAS_MOVED, of_days | moved).scalar_one():
+            return [(judge, inside, rows, self.spool.days)]
+        if not judge.settled:
+            return [(judge, inside, rows, None)]
+        settled = replace(judge, settled={WHOLE_LIST})
+        if not dataset.is_divisible:
+            return [(settled, inside, rows, None)]
+        column = dataset.day if dataset.day and has_moments(dataset) else dataset.slice_column
+        within = sql.SQL("{column} > {}::date + 1 AND {column} < {}::date").format(
+            min(judge.settled), max(judge.settled), column=sql.Identifier(column)
+        )
+        between = sql.SQL("(SELECT * FROM {} WHERE {}) AS pending").format(rows, within)
+        inside_between = sql.SQL("{} AND {}").format(inside, within)
+        return [(settled, inside_between, between, None), (replace(judge, settled=frozenset()), inside, rows, None)]
 
     def _parts(self, whole: _Part, doubt_about: Callable[..., Doubt], held: Collection[str]) -> list[_Part]:
         """Return a part for each run of days that are held, and of days that are not. The requests are divided."""
@@ -546,19 +568,17 @@ class Load:
                 for chunk in self.spool.chunks(chosen):
                     copy.write(chunk)
         except psycopg.DataError as error:
-            raise ContractViolationError(str(self.slice), self._refusal(error, chosen)) from None
+            position = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
+            line, column = position.groups() if position else (None, None)
+            # The value is not repeated.
+            row, named = self.spool.row_at(int(line), chosen) if line else "?", f", column {column}" if column else ""
+            problem = f"row {row}{named}: not a value PostgreSQL takes ({error.sqlstate})"
+            raise ContractViolationError(str(self.slice), problem) from None
         if cursor.rowcount != count:
             raise ContractViolationError(
                 str(self.slice), f"{count_of(count, 'row', 'was')} read, {cursor.rowcount} arrived"
             )
         reach("slice.copied")
-
-    def _refusal(self, error: psycopg.DataError, chosen: Sequence[bool] | None) -> str:
-        """Say where PostgreSQL refused a value, without repeating the value."""
-        position = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
-        line, column = position.groups() if position else (None, None)
-        row = self.spool.row_at(int(line), chosen) if line else "?"
-        return f"row {row}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"
 
     def _profile(self, cursor: psycopg.Cursor[Any], inside: sql.Composable) -> Profile:
         """Return the profile of the stored rows that meet a condition."""

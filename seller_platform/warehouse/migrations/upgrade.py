@@ -37,8 +37,7 @@ from seller_platform.warehouse.postgres.database import (
     stored_version,
 )
 from seller_platform.warehouse.schema.comments import comment_on_schemas
-from seller_platform.warehouse.schema.functions import create_functions, drop_former_functions
-from seller_platform.warehouse.schema.latest_views import create_latest_views
+from seller_platform.warehouse.schema.functions import create_functions, create_latest_views, drop_former_functions
 from seller_platform.warehouse.schema.problems import ProblemKind, create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.slice_problems import NOTED_SLICES, TRIED_SLICES

@@ -3,8 +3,7 @@
 - `tables`: one table for each dataset, receipts and accounts
 - `currencies`: the decimals of amounts
 - `creation`: creates the tables of a new database
-- `functions`: the functions of schema `history`
-- `latest_views`: the views of the newest snapshots
+- `functions`: the functions of schema `history`, and views
 - `comments`: what each schema holds
 - `problems`: the view of what is wrong now
 - `slice_problems`: what may be wrong with slices that were read

@@ -1,4 +1,4 @@
-"""The functions `history.<dataset>_as_of` and `_without`, and the view `platform.settledness`.
+"""The functions `history.<dataset>_as_of` and `_without`, and the views `platform.settledness` and `seller.*_latest`.
 
 They are created anew after each upgrade, because they follow from the tables and from the contract.
 """
@@ -133,6 +133,23 @@ _SETTLEDNESS_COLUMNS = {
 _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 _RENAME = sql.SQL("ALTER FUNCTION {} RENAME TO {}")
 _FORMER = "former_"
+
+_COLUMNS_OF_TABLE = """
+SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+# The newest snapshot may have no rows: its slice has its day.
+_LATEST = sql.SQL("""
+SELECT {columns}
+FROM platform.accounts AS known
+CROSS JOIN LATERAL (
+    SELECT greatest((SELECT max({day}) FROM {table} WHERE account = known.key),
+                    (SELECT newest_day FROM platform.slices
+                     WHERE dataset = {name} AND account = known.key)) AS day
+) AS newest
+JOIN {table} AS stored ON stored.account = known.key AND stored.{day} = newest.day
+""")
 _FORMER_FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND starts_with(proname, %s)"
 
 
@@ -188,3 +205,18 @@ def drop_former_functions(connection: Connection) -> None:
     for (name,) in driver.execute(_FORMER_FUNCTIONS, [HISTORY, _FORMER]).fetchall():
         with suppress(psycopg.errors.DependentObjectsStillExist), driver.transaction():
             driver.execute(sql.SQL("DROP FUNCTION {}").format(sql.Identifier(HISTORY, name)))
+
+
+def create_latest_views(connection: Connection) -> None:
+    """Create the view of each dataset that keeps snapshots, with the comments of its table's columns."""
+    driver = driver_of(connection)
+    for dataset in [each for each in DATASETS if each.keeps_snapshots]:
+        columns = dict(driver.execute(_COLUMNS_OF_TABLE, [dataset.table]).fetchall())
+        query = _LATEST.format(
+            columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name in columns),
+            day=sql.Identifier(dataset.slice_column),
+            table=sql.Identifier(SELLER, dataset.name),
+            name=sql.Literal(dataset.name),
+        )
+        comment = f"The newest snapshot of each account. {dataset.doc}"
+        create_view(driver, f"{dataset.table}_latest", query, comment, columns)

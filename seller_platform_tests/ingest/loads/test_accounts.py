@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import ReadingHeldError
+from seller_platform.errors import ImplausibleReadingError, ReadingHeldError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.planner import DueSlice, Planner
@@ -243,6 +243,18 @@ def test_an_account_that_changes_its_zone_has_each_order_once(
     assert not any(each.is_background for each in due)
     assert shop.stored() == shop.listed()
     assert min(each.window.start for each in shop.due(NOW)) >= settled.end
+
+
+def test_an_account_that_changes_its_zone_loses_no_recent_rows(shop: Shop) -> None:
+    april, now = Window.month_of(date(2026, 4, 1)), datetime(2026, 5, 15, tzinfo=UTC)
+    shop.move(timezone=LOS_ANGELES)
+    shop.load(april, now)
+
+    shop.move(timezone=TOKYO)
+    shop.upstream.rows = [row for row in shop.upstream.rows if row["purchase_date"] < "2026-04-18"]
+
+    with pytest.raises(ImplausibleReadingError, match="rows are missing"):
+        shop.load(april, now + timedelta(days=1))
 
 
 def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import select, text
 from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.comments import SCHEMAS
-from seller_platform.warehouse.schema.latest_views import create_latest_views
+from seller_platform.warehouse.schema.functions import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, history_of, loads_of, table_for
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import stored
