@@ -16,7 +16,7 @@ def test_a_module_and_its_tests_exist(module: str) -> None:
     assert [path for path in TESTS_OF[module] if not (_TESTS / path).exists()] == []
 
 
-def test_each_verdict_names_a_module_a_change_of_a_line_it_has_and_a_reason() -> None:
+def test_each_verdict_is_of_a_line_that_exists_and_has_a_reason() -> None:
     wrong = []
     for change, reason in verdicts().items():
         module = change.split()[0]
