@@ -41,6 +41,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
         "ingest/loads/test_known_pages.py",
         "ingest/loads/test_accounts.py",
+        "ingest/loads/test_sampling.py",
         "warehouse/sums",
         "warehouse/monitoring/test_slice_states.py",
     ),

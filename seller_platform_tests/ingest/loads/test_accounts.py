@@ -30,7 +30,7 @@ from seller_platform.warehouse.connections.accounts import (
 )
 from seller_platform.warehouse.loads.holds import Accepted
 from seller_platform.warehouse.loads.receipts import days_read, open_holds, why_it_waits
-from seller_platform.warehouse.loads.slices import doubt_of
+from seller_platform.warehouse.loads.slices import doubt_of, held_readings
 from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
@@ -186,10 +186,10 @@ class Shop:
         planner = Planner(self.database, [account_of(self.database, "us-1")], SINCE, now, requests_per_day=100)
         return planner.due([ORDERS])
 
-    def load(self, month: Window, now: datetime) -> Window:
+    def load(self, month: Window, now: datetime, *, is_second: bool = False) -> Window:
         """Load what is due of a month, and return its days."""
         with time_machine.travel(now, tick=False), api_of(self.upstream) as api:
-            request = SliceRequest(ORDERS, "us-1", month, whole=False)
+            request = SliceRequest(ORDERS, "us-1", month, whole=False, is_second=is_second)
             receipt = SliceLoader(self.database, lambda _: api, now).load(request)
         assert receipt is not None
         return receipt.window
@@ -255,6 +255,11 @@ def test_an_account_that_changes_its_zone_loses_no_recent_rows(shop: Shop) -> No
 
     with pytest.raises(ImplausibleReadingError, match="rows are missing"):
         shop.load(april, now + timedelta(days=1))
+    with pytest.raises(ReadingHeldError):
+        shop.load(april, now + timedelta(days=1), is_second=True)
+    shop.load(Window.month_of(date(2026, 5, 1)), now + timedelta(days=1))  # another month ends no doubt about this one
+    with shop.database.begin() as connection:
+        assert [*held_readings(connection, ORDERS, "us-1", april)] == [""]
 
 
 def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> None:
