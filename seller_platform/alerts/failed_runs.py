@@ -1,6 +1,6 @@
 """Reports why runs of Dagster failed, unless a problem says the same; a reason once a day."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from seller_platform.alerts.causes import key_of, without_names
@@ -14,18 +14,18 @@ from seller_platform.warehouse.postgres.database import Database
 
 
 def write_failed_run(
-    database: Database, settings: Settings, run_id: str, failures: Mapping[str, Mapping[str, str]]
+    database: Database, settings: Settings, run_id: str, failures: Iterable[tuple[str, Mapping[str, str]]]
 ) -> None:
     """Report the failures of a run.
 
     A mart that waits for an input has not failed: the input is reported.
 
     Args:
-        failures: By asset or job, and by partition, why it failed.
+        failures: Each asset or job that failed, and why, by partition.
     """
     # A run says the next step together with the reason.
     foreseen = {runnable(f"{each.message} {each.next_step or ''}").rstrip(" .") for each in problems(database)}
-    for subject, reasons in failures.items():
+    for subject, reasons in failures:
         left = {
             part: reason
             for part, reason in reasons.items()

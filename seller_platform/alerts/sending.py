@@ -87,8 +87,11 @@ def write(
     title: str = "",
     sentence: str = "",
     within: timedelta = timedelta(),
-) -> None:
+) -> bool:
     """Log a message and keep it for the webhook, unless its cause is open or was reported a short time ago.
+
+    Returns:
+        Whether it was written; otherwise another message has to report what else this one reports.
 
     Args:
         message: Empty where another message reports the cause, too.
@@ -101,8 +104,10 @@ def write(
         "sentence": without_secrets(sentence[:LONGEST_SENTENCE], settings),
         "message": message if message and settings.alert_webhook_url else None,
     }
-    if connection.execute(_WRITE, bound).one_or_none() and message:
+    is_written = connection.execute(_WRITE, bound).one_or_none() is not None
+    if is_written and message:
         _LOG.log(level, "%s", message)
+    return is_written
 
 
 def _write_problems(database: Database, settings: Settings, prefix: Sequence[str]) -> None:
@@ -125,10 +130,12 @@ def _write_problems(database: Database, settings: Settings, prefix: Sequence[str
             if number == _MESSAGES_AT_ONCE:
                 more = count_of(len(alike) - number, "more cause")
                 message = f"{more}, the first: {message}\n`seller-platform status --all` lists what is wrong."
+            elif number > _MESSAGES_AT_ONCE:
+                message = ""
             for cause in causes:
                 title, sentence = problem_title(new[cause], names, prefix), new[cause][0].message
-                shown = message if cause == causes[0] and number <= _MESSAGES_AT_ONCE else ""
-                write(connection, settings, cause, shown, is_open=True, title=title, sentence=sentence)
+                if write(connection, settings, cause, message, is_open=True, title=title, sentence=sentence):
+                    message = ""
         for title, sentence in connection.execute(_RESOLVE, {"causes": list(by_cause)}).all():
             resolved = f"Resolved: {title}\nIt was: {sentence}"
             write(connection, settings, "resolved", resolved, level=logging.INFO)
@@ -150,8 +157,8 @@ def _write_security_events(database: Database, settings: Settings) -> str:
         for by_key in by_kind.values():
             message = security_text([event for of_key in by_key.values() for event in of_key])
             for key in by_key:
-                write(connection, settings, key, message, level=logging.WARNING, within=LOCKS_REPORTED_EVERY)
-                message = ""
+                if write(connection, settings, key, message, level=logging.WARNING, within=LOCKS_REPORTED_EVERY):
+                    message = ""
     return ""
 
 

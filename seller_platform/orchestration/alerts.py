@@ -58,7 +58,7 @@ def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
             return  # the failure of the retry is reported
         settings = read_settings()
         with Database(warehouse_url(settings), connections=1) as database:
-            write_failed_run(database, settings, run.run_id, dict(_failures(context)))
+            write_failed_run(database, settings, run.run_id, _failures(context))
 
     return dg.Definitions(sensors=[alerts, run_failures])
 

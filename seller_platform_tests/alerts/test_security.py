@@ -45,6 +45,16 @@ def test_a_lock_of_the_same_user_is_reported_once_an_hour(shop: Shop) -> None:
     assert reported == [["ann@"], ["bob@"], ["ann@"]]
 
 
+def test_an_event_beside_one_that_was_just_reported_is_reported(shop: Shop) -> None:
+    record(shop, "login_locked")
+    shop.send()
+    record(shop, "login_locked", ago="-2 hours")  # the clock of the service is ahead
+    record(shop, "login_locked", email="bob@shop.example")
+    shop.send()
+
+    assert ["bob@shop.example" in text for text in shop.receiver.texts] == [False, True]
+
+
 def test_alerts_are_sent_while_the_service_database_is_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     record(shop, "code_replayed")
     url = "postgresql://nobody@127.0.0.1:1/nothing"

@@ -14,13 +14,13 @@ BUDGETS = {
     "orchestration": 5_833,
     "service": 10_937,
     "sandbox": 2_182,
-    "alerts": 448,
+    "alerts": 455,
     "answers": 1_365,
     "ingest": 3_394,
     "client": 4_387,
     "warehouse": 19_095,
     "contract": 1_323,
-    "tests": 56_993,
+    "tests": 57_003,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
