@@ -44,6 +44,7 @@ def _service(database_url: str, home: Path, workers: str = "2", **variables: str
     own = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url, "SELLER_PLATFORM_LOG_FORMAT": "json"}
     log = home / "service.log"
     with running_service(environment(home, **own, **variables), log, "--workers", workers) as (_, base_url):
+        httpx.get(f"{base_url}/docs", timeout=PATIENCE_SECONDS)  # the address is announced before its workers start
         yield base_url, log
 
 
