@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from seller_platform.contract import Dataset
 from seller_platform_tests.simulation import tables as read
-from seller_platform_tests.simulation.facts import Facts, check
+from seller_platform_tests.simulation.facts import Facts, check, window_of
 from seller_platform_tests.simulation.tables import Receipt, Rows, Stored
 
 _Claim = tuple[int, Decimal]
@@ -27,6 +27,7 @@ class Holds:
         self._facts = facts
         self._said: dict[tuple[str, str], list[tuple[datetime, _Claim]]] = defaultdict(list)
         self._ever_said: dict[tuple[str, str], list[_Claim]] = defaultdict(list)
+        self._reverted: dict[str, set[str]] = defaultdict(set)
         self.accepted_by_operator = False
 
     def judge(
@@ -59,7 +60,11 @@ class Holds:
         for receipt in reading:
             if receipt["verdict"] != "held":
                 accepted = self._accepted(dataset, receipt, before, after)
-                if "reverts_load" not in (receipt["notes"] or {}):
+                days = set(map(str, window_of(receipt).each_day())) if dataset.is_dated else set()
+                if "reverts_load" in (receipt["notes"] or {}):
+                    self._reverted[dataset.name] |= days
+                else:
+                    self._reverted[dataset.name] -= days
                     self._judge_settled(dataset, receipt, before, after, accepted)
                 for key in self._said:
                     if (
@@ -81,6 +86,7 @@ class Holds:
         others = read.days_of(before, first, end).keys() - days if days != {""} else set()
         check(f"load {receipt['id']} holds {sorted(others)}, which are not in doubt", not others)
         settled = self._facts.settled_days(dataset, receipt) if is_honest and dataset.is_dated else set()
+        settled -= self._reverted[dataset.name]  # a true list differs from rows that a person put back
         check(f"load {receipt['id']} holds {days & settled}, which settled, of a true list", not days & settled)
 
     def _accepted(
