@@ -11,14 +11,14 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_178,
     "cli": 8_256,
-    "orchestration": 5_833,
+    "orchestration": 5_682,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,
     "answers": 1_365,
     "ingest": 3_394,
     "client": 4_387,
-    "warehouse": 19_095,
+    "warehouse": 19_261,
     "contract": 1_323,
     "tests": 57_010,
 }

@@ -5,5 +5,5 @@
 - `command_runs`: runs that a command executes in its own process
 - `run_launcher`: notices that the process of a run is gone, together with its code server
 - `run_workers`: forks the processes of other runs, in place of new interpreters
-- `retention`: deletes its old events and runs
+- `retention`: deletes its old events, runs and logs
 """
