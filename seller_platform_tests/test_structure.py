@@ -14,6 +14,7 @@ from seller_platform_tests.structure.budgets import (
     raised,
     raised_without_reason,
 )
+from seller_platform_tests.structure.dagster_names import private_names
 from seller_platform_tests.structure.functions import called_once, function_count
 from seller_platform_tests.structure.imports import imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
@@ -82,6 +83,13 @@ def test_every_import_inside_a_function_gives_its_reason() -> None:
     unexplained = [each for each in imports_inside_functions() if not each.has_a_comment]
 
     assert [f"{each.module.path_in_project}:{each.line} imports {each.target}" for each in unexplained] == []
+
+
+def test_few_private_names_of_dagster_are_used_in_three_modules() -> None:
+    names = private_names()
+
+    assert {module for module, _ in names} == {"dagster_internals", "instance.run_launcher", "storage"}
+    assert len(names) <= 10, sorted(names)
 
 
 def test_no_class_name_has_two_meanings() -> None:

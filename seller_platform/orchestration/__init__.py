@@ -21,6 +21,7 @@ exports that follow.
 - `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, accounts by month, and ranges of them
 - `tags`: names of run tags and metadata, and statuses of runs
+- `dagster_internals`: names that Dagster does not export
 - `storage`: Dagster's storage on PostgreSQL
 - `celery_runs`: runs on several machines
 - `downstream`: asset specs and the IO manager for other code locations

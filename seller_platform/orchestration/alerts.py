@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 import dagster as dg
-from dagster_shared.error import SerializableErrorInfo
 
 from seller_platform.alerts.failed_runs import write_failed_run
 from seller_platform.alerts.sending import send_alerts
 from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseUnavailableError, followed
+from seller_platform.orchestration.dagster_internals import SerializableErrorInfo
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings

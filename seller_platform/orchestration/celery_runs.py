@@ -7,19 +7,19 @@ A worker acknowledges a run when it has ended, so that Redis gives a run that wa
 Redis does so after five minutes with a run that is being executed, too. The second worker sees the lock and leaves it.
 """
 
+import json
 import logging
 from functools import cache
 from typing import Any
 
 import dagster as dg
 from celery import Celery, Task
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task
-from dagster_shared.serdes import unpack_value
 
 from seller_platform.errors import SettingsError
+from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.advisory_locks import hold_within, releasing, try_lock
 from seller_platform.warehouse.postgres.database import Database
@@ -34,7 +34,7 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
     """A task that executes one run and holds the run's lock meanwhile."""
 
     def __call__(self, **packed: Any) -> Any:
-        arguments: Any = unpack_value(*packed.values())
+        arguments: Any = dg.deserialize_value(json.dumps(*packed.values()))
         with _database().connect() as connection, releasing(connection):
             if hold_within(connection, f"run|{arguments.run_id}", _LOSS_SECONDS):
                 return super().__call__(**packed)

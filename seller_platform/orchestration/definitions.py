@@ -9,7 +9,7 @@ from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
 from seller_platform.orchestration.automation.pruning import pruning_definitions
 from seller_platform.orchestration.component import EXECUTOR, SellerPlatformComponent
-from seller_platform.orchestration.instance.run_workers import fork_run_workers
+from seller_platform.orchestration.instance.run_launcher import fork_run_workers
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
 from seller_platform.warehouse.loads.history_start import history_start_of

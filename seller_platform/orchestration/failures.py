@@ -5,16 +5,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import dagster as dg
-
-# Dagster shows the stack trace of every exception, also of a `Failure`. Only an error of another process is stored as
-# it was described there, and a description may have no stack. Dagster has no public name for it.
-from dagster._core.errors import DagsterUserCodeProcessError
-from dagster_shared.error import SerializableErrorInfo
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import ErrorDetails
 
 from seller_platform.contract.window import read_month
 from seller_platform.errors import RequestError, SellerPlatformError
+from seller_platform.orchestration.dagster_internals import DagsterUserCodeProcessError, SerializableErrorInfo
 from seller_platform.orchestration.tags import EXIT_CODE
 
 ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."

@@ -13,10 +13,8 @@ settings, so that `dagster.yaml` has neither a path nor a password, and the sche
 
 import logging
 import re
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, cast
 
 from dagster import EventLogEntry, Field, StringSource
@@ -25,7 +23,7 @@ from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
 from dagster_postgres.storage import DagsterPostgresStorage
 from dagster_postgres.utils import DagsterPostgresException, pg_config, pg_url_from_config, retry_pg_connection_fn
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, func, select
+from sqlalchemy import URL, ExceptionContext, create_engine, func, select
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
@@ -59,19 +57,20 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     ) -> None:
         url = _session_url(postgres_url, schema)
         super().__init__(url.render_as_string(hide_password=False), should_autocreate_tables, inst_data)
-        pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
-        engine = create_engine(url, pool_pre_ping=True, **pool)
-        # Without pre-ping: an event is stored once more if its connection is lost.
-        events = create_engine(url, **pool)
-        for each in (engine, events):
-            listen(each, "handle_error", _raise_if_full)
-            LockWaits(each, postgres_url)
-            listen(each, "first_connect", lambda driver, _: check_server(driver, postgres_url, {"search_path": None}))
-        self._event_log_storage = _EventLogStorage(
-            self.postgres_url, events, should_autocreate_tables=should_autocreate_tables
+        engine = create_engine(
+            url, isolation_level="AUTOCOMMIT", poolclass=QueuePool, pool_size=4, max_overflow=16, pool_pre_ping=True
         )
-        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
-            part._engine = engine  # there is no parameter for it
+        listen(engine, "handle_error", _raise_if_full)
+        LockWaits(engine, postgres_url)
+        listen(engine, "first_connect", lambda driver, _: check_server(driver, postgres_url, {"search_path": None}))
+        self._events = _EventLogStorage(self.postgres_url, should_autocreate_tables)
+        parts: Iterable[Any] = (self.run_storage, self.event_log_storage, self.schedule_storage)
+        for part in parts:
+            part._engine = engine  # no parameter sets it: https://github.com/dagster-io/dagster/issues/33935
+
+    @property
+    def event_log_storage(self) -> PostgresEventLogStorage:
+        return self._events
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
@@ -168,11 +167,9 @@ def _session_url(postgres_url: str, schema: str | None) -> URL:
 
 
 class _EventLogStorage(PostgresEventLogStorage):
-    """The event log of dagster-postgres with one connection for all statements of an event."""
+    """The event log of dagster-postgres, which stores an event again if its connection is lost."""
 
-    def __init__(self, postgres_url: str, events: Engine, *, should_autocreate_tables: bool) -> None:
-        self._events = events
-        self._of_event = threading.local()
+    def __init__(self, postgres_url: str, should_autocreate_tables: bool) -> None:
         self._tables: set[str] = set()
         self._columns: set[str] = set()
         super().__init__(postgres_url, should_autocreate_tables)
@@ -189,42 +186,18 @@ class _EventLogStorage(PostgresEventLogStorage):
             self._columns.add(column_name)
         return column_name in self._columns
 
-    def dispose(self) -> None:
-        """Close the connections."""
-        self._events.dispose()
-        super().dispose()
-
     def store_event(self, event: EventLogEntry) -> None:
         """Store an event, and try again while the server restarts.
 
         Thus a restart fails no run. An event may be stored twice if its commit was not confirmed; that does no harm.
         """
-        for pause in (*_RESTART_PAUSES_SECONDS, None):
+        for pause in _RESTART_PAUSES_SECONDS:
             try:
-                with retry_pg_connection_fn(self._events.connect) as connection:
-                    self._of_event.connection = connection
-                    try:
-                        return super().store_event(event)
-                    finally:
-                        self._of_event.connection = None
+                return super().store_event(event)
             except DagsterPostgresException:  # it could not connect within some seconds
-                if pause is None:
-                    raise
+                pass
             except DBAPIError as error:
-                if pause is None or not error.connection_invalidated:
+                if not error.connection_invalidated:
                     raise
             time.sleep(pause)
-        return None
-
-    @contextmanager
-    def _connect(self) -> Iterator[Connection]:
-        """Yield the connection of the event this thread stores, or else one of the pool."""
-        held: Connection | None = getattr(self._of_event, "connection", None)
-        if held is None:
-            with super()._connect() as connection:
-                yield connection
-        elif held.in_transaction():
-            yield held
-        else:
-            with held.begin():
-                yield held
+        return super().store_event(event)

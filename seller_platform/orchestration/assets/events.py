@@ -9,20 +9,16 @@ from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
-
-# An evaluation must refer to the newest materialization, or the UI counts the check as missing. Dagster fills this in
-# for results, not for evaluations, and has no public name for it.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
-
-# Dagster reports every partition once more for the output of an asset, unless the output has this metadata. Without
-# an output, later steps of the run are skipped. Dagster has no public name for it.
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.orchestration.account_names import AccountNames, account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
+from seller_platform.orchestration.dagster_internals import (
+    SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from seller_platform.orchestration.partitions import backfill_policy_of, partition_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import NOTHING_STORED

@@ -5,14 +5,9 @@ run, and a backfill waits for the run without end. Another event of the failure 
 no second retry of a run.
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import dagster as dg
-from dagster._core.events import RunFailureReason  # public in no module, as the names below
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
-from dagster._core.execution.retries import auto_reexecution_should_retry_run
-from dagster._core.storage.tags import AUTO_RETRY_RUN_ID_TAG, BACKFILL_ID_TAG, RUN_FAILURE_REASON_TAG
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.counts import count_of
@@ -23,6 +18,7 @@ _RETRIED_WITHIN = timedelta(minutes=2)
 _FORGOTTEN_AFTER = timedelta(days=1)
 _REPORTS_AT_MOST = 20
 _RUNS_AT_ONCE = 200
+_REFUSAL = "Failed to retry run"
 
 
 def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
@@ -42,7 +38,7 @@ def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
             updated_before=now - _RETRIED_WITHIN,
         )
         runs = [record.dagster_run for record in instance.get_run_records(failed, limit=_RUNS_AT_ONCE)]
-        lost = list(_lost(instance, runs)) if instance.run_retries_enabled else []
+        lost = [run for run in runs if instance.run_retries_enabled and _is_lost(instance, run)]
         for run in lost:
             instance.report_run_failed(run, "The automatic retry of this run was lost, and is requested again.")
         return dg.SkipReason(f"{count_of(len(lost), 'retry', 'was')} lost")
@@ -50,19 +46,22 @@ def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
     return dg.Definitions(sensors=[evaluate])
 
 
-def _lost(instance: dg.DagsterInstance, runs: list[dg.DagsterRun]) -> Iterator[dg.DagsterRun]:
-    """Yield the runs that Dagster should have retried, and has not."""
-    for run in runs:
-        is_launched = run.remote_job_origin is not None  # the daemon cannot retry runs of commands
-        if not is_launched or AUTO_RETRY_RUN_ID_TAG in run.tags:
-            continue
-        if BACKFILL_ID_TAG in run.tags:
-            backfill = instance.get_backfill(run.tags[BACKFILL_ID_TAG])
-            if backfill is None or backfill.status in BULK_ACTION_TERMINAL_STATUSES:
-                continue  # Dagster retries no run of a backfill that has ended
-        reason = run.tags.get(RUN_FAILURE_REASON_TAG)
-        if not auto_reexecution_should_retry_run(instance, run, RunFailureReason(reason) if reason else None):
-            continue
-        reports = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE).records
-        if len(reports) < _REPORTS_AT_MOST:
-            yield run
+def _is_lost(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether Dagster should have retried a run, and has not.
+
+    Dagster marks a run that is to be retried, and its retry. A run whose retry it could not start it marks otherwise,
+    as one that is not to be retried, and says so in the run's events.
+    """
+    if run.remote_job_origin is None or "dagster/auto_retry_run_id" in run.tags:
+        return False  # the daemon cannot retry runs of commands
+    if backfill_id := run.tags.get("dagster/backfill"):
+        backfill = instance.get_backfill(backfill_id)
+        if backfill is None or backfill.status.value != "REQUESTED":
+            return False  # Dagster retries no run of a backfill that has ended
+    of_type = {dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.ENGINE_EVENT}
+    events = [each.event_log_entry for each in instance.get_records_for_run(run.run_id, of_type=of_type).records]
+    failures = [
+        number for number, each in enumerate(events) if each.dagster_event_type is dg.DagsterEventType.RUN_FAILURE
+    ]
+    was_refused = any(each.message == _REFUSAL for each in events[failures[-1] :])
+    return len(failures) < _REPORTS_AT_MOST and (run.tags.get("dagster/will_retry") == "true" or was_refused)

@@ -1,44 +1,68 @@
-"""Dagster's run launcher, which also notices that the process of a run is gone.
+"""The processes of runs: forked from one that has imported everything, and noticed when they are gone.
+
+Dagster's code server starts a new interpreter for every run, whose imports take two to three seconds of CPU time. Here
+Python's fork server imports the libraries once, at the first run, and every run is a fork of it. The fork server has
+one thread, opens no connection and reads no setting: each run loads the definitions itself, with the settings and the
+warehouse as they are then. Dagster has no setting for it, so `fork_run_workers` replaces `_mp_ctx`, an attribute of the
+code server's class in `dagster._grpc.server` (https://github.com/dagster-io/dagster/issues/8638). A new version of
+Dagster that names it otherwise starts interpreters again, and the test of this module fails.
 
 Dagster's code server notices the end of its runs' processes. If it ends with them, as a container or a machine does,
-no part of Dagster would: the run stays started for ever, and no other run of its account begins. Here the process
-of a run holds a lock in the storage of the instance, and then sets a tag of the run. A started run with that tag has
-failed if its code server answers and does not have it, and no process holds its lock; Dagster's daemon then retries it.
-The server alone does not suffice, because a process survives a server that was killed; nor does the lock, which a
-restart of PostgreSQL releases. Without the tag nothing is known: other processes hold no lock.
-
-The lock is in Dagster's storage, which may be another database than the warehouse: the process of a run reads no
-settings.
+no part of Dagster would: the run stays started for ever, and no other run of its account begins. Here the process of a
+run holds a lock in the storage of the instance, and sets a tag of the run. A started run with that tag has failed if
+its lock was free for a minute; Dagster's daemon then retries it. A process whose connection was lost, for example while
+PostgreSQL restarted, takes the lock again within seconds. Without the tag nothing is known: other processes hold no
+lock. The lock is in Dagster's storage, which may be another database than the warehouse.
 """
 
+import atexit
+import sys
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import Any, cast
 
 import dagster as dg
-from dagster._core.errors import DagsterUserCodeUnreachableError
-from dagster._core.instance.ref import InstanceRef
-from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
-from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
-from dagster._grpc.client import DagsterGrpcClient
-from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.utils import DagsterPostgresException
-from dagster_shared.serdes import deserialize_value
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.instance.command_runs import locked
-from seller_platform.warehouse.postgres.advisory_locks import try_lock
+from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 
-_ATTENDED_TAG = f"{HIDDEN_TAG_PREFIX}seller_platform/attended"
-"""The id of a run whose process has taken the run's lock. A retry copies tags, and its id is another one."""
+SERVER = "dagster._grpc.server"
 
-_RESTART_SECONDS = 30
-_PAUSE_SECONDS = 1
+# Without the definitions, which read settings. The first and the last two are what a run imports during its work.
+_LIBRARIES = (
+    "fsspec.implementations.local",
+    "seller_platform.orchestration.component",
+    "seller_platform.orchestration.storage",
+    "psycopg2.extras",
+    "upath.implementations.local",
+)
+
+_ATTENDED_TAG = ".dagster/seller_platform/attended"
+"""The id of a run whose process has taken the run's lock; hidden in the UI. A retry copies tags, with another id."""
+
+_PAUSE_SECONDS = 2
 
 
-class AttendedRunLauncher(DefaultRunLauncher):
-    """Lets the code server execute runs, and says whether their processes still run."""
+class AttendedRunLauncher(dg.DefaultRunLauncher):
+    """Dagster's default launcher, which also says whether the processes of runs still run.
+
+    Attributes:
+        gone_after_seconds: How long the lock of a run must be free until its process counts as gone.
+    """
+
+    gone_after_seconds = 60.0
+
+    def __init__(self, inst_data: Any = None) -> None:
+        super().__init__(inst_data)
+        self._free_since: dict[str, float] = {}
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -46,42 +70,88 @@ class AttendedRunLauncher(DefaultRunLauncher):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return that the process of a started run is gone, or that it runs or nothing is known."""
-        client: DagsterGrpcClient | None = self._get_grpc_client_for_termination(run.run_id)  # type: ignore[no-untyped-call]  # Dagster's, without types
-        storage = self._instance.event_log_storage
-        is_attended = run.tags.get(_ATTENDED_TAG) == run.run_id
-        if client is None or not is_attended or not isinstance(storage, PostgresEventLogStorage):
-            return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
-        try:
-            answer = client.can_cancel_execution(CanCancelExecutionRequest(run_id=run.run_id))
-        except DagsterUserCodeUnreachableError:
-            return CheckRunHealthResult(WorkerStatus.RUNNING, "The code server does not answer.")
-        if deserialize_value(answer, CanCancelExecutionResult).can_cancel:
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
-        with storage.index_connection() as connection:
+        with _connection(self._instance) as connection:
+            if connection is None or run.tags.get(_ATTENDED_TAG) != run.run_id:
+                return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
             # A statement is its own transaction, which releases the lock again.
-            if not try_lock(connection, _name(run.run_id)):
-                return CheckRunHealthResult(WorkerStatus.RUNNING, "It outlives its code server.")
-        return CheckRunHealthResult(WorkerStatus.FAILED, "The process of the run ended together with its code server.")
+            is_free = try_lock(connection, _name(run.run_id))
+        if is_free and time.monotonic() >= (
+            self._free_since.setdefault(run.run_id, time.monotonic()) + self.gone_after_seconds
+        ):
+            return CheckRunHealthResult(WorkerStatus.FAILED, "The process of the run ended with its code server.")
+        if not is_free:
+            self._free_since.pop(run.run_id, None)
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
 
 
-def attend(instance_ref: InstanceRef, run_id: str) -> ExitStack:
-    """Hold the lock of a run until the result is closed or this process ends, and mark the run with a tag.
+def attend(instance_ref: Any, run_id: str) -> threading.Thread:
+    """Hold the lock of a run in a thread until this process ends, and mark the run with a tag."""
 
-    It is tried again for half a minute while PostgreSQL restarts. Without PostgreSQL the run has neither lock nor tag.
-    """
-    deadline = time.monotonic() + _RESTART_SECONDS
-    while True:
-        try:
-            with ExitStack() as opened:
-                instance = opened.enter_context(dg.DagsterInstance.from_ref(instance_ref))
-                if opened.enter_context(locked(instance, _name(run_id))):
+    def hold_always() -> None:
+        while True:
+            with (
+                suppress(SellerPlatformError, DagsterPostgresException, DBAPIError),
+                dg.DagsterInstance.from_ref(instance_ref) as instance,
+                _connection(instance) as connection,
+            ):
+                if connection is None:
+                    return
+                with releasing(connection):
+                    hold(connection, _name(run_id))
                     instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
-                return opened.pop_all()
-        except (SellerPlatformError, DagsterPostgresException, DBAPIError):
-            if time.monotonic() > deadline:
-                return ExitStack()
+                    while True:
+                        time.sleep(_PAUSE_SECONDS)
+                        connection.exec_driver_sql("SELECT 1")  # raises once the connection, and so the lock, is lost
             time.sleep(_PAUSE_SECONDS)
+
+    thread = threading.Thread(target=hold_always, name="run lock", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def _connection(instance: dg.DagsterInstance) -> Iterator[Connection | None]:
+    """Yield a connection to the storage of an instance; None if that is not in PostgreSQL."""
+    storage = instance.event_log_storage
+    if isinstance(storage, PostgresEventLogStorage):
+        with storage.index_connection() as connection:
+            yield connection
+    else:
+        yield None
 
 
 def _name(run_id: str) -> str:
     return f"worker|{run_id}"
+
+
+class RunWorker(ForkServerProcess):
+    """The process of one run, which holds the run's lock."""
+
+    def run(self) -> None:
+        """Execute the run, and then the functions registered with `atexit`, which Python omits in a fork."""
+        (serialized, *_) = cast("Any", self)._args
+        arguments: Any = dg.deserialize_value(serialized)
+        if arguments.instance_ref is not None:
+            attend(arguments.instance_ref, arguments.run_id)
+        try:
+            super().run()
+        finally:
+            atexit._run_exitfuncs()
+
+
+class _RunWorkers(ForkServerContext):
+    Process = RunWorker
+
+
+def fork_run_workers() -> None:
+    """Let Dagster's code server in this process fork its runs; other processes are left as they are.
+
+    So is macOS, whose system libraries do not work in a fork.
+    """
+    server = sys.modules.get(SERVER)
+    if server is None or sys.platform != "linux":
+        return
+    context = _RunWorkers()
+    context.set_forkserver_preload(list(_LIBRARIES))
+    # The server that loads the definitions exists already, with an attribute of its own; a property precedes it.
+    server.DagsterApiServer._mp_ctx = property(lambda _: context, lambda *_: None)

@@ -22,7 +22,7 @@ def test_only_runs_whose_retry_was_lost_are_reported_a_few_times_more(database: 
     with postgres_instance(database.url, tmp_path, RETRIES) as instance:
         lost = _failed(instance)
         refused = _failed(instance)
-        instance.add_run_tags(refused, {WILL_RETRY_TAG: "false"})  # as the daemon does where it cannot start the retry
+        _refuse(instance, refused)
         others = [
             _failed(instance, tags={AUTO_RETRY_RUN_ID_TAG: make_new_run_id()}),
             _failed(instance, tags={BACKFILL_ID_TAG: "a backfill that was deleted"}),
@@ -33,7 +33,9 @@ def test_only_runs_whose_retry_was_lost_are_reported_a_few_times_more(database: 
         messages = [_evaluate(instance, minutes=minutes) for minutes in (1, 3)]
         reports = [len(_reports(instance, run)) for run in (lost, refused, *others)]
         will_retry = [instance.get_run_by_id(run).tags[WILL_RETRY_TAG] for run in (lost, refused)]  # type: ignore[union-attr]  # they exist
-        messages += [_evaluate(instance, minutes=3) for _ in range(25)]
+        for _ in range(25):
+            _refuse(instance, refused)
+            messages.append(_evaluate(instance, minutes=3))
 
         assert [len(_reports(instance, run)) for run in (lost, refused, *others)] == [20, 20, 1, 1, 1, 1]
     assert messages[:2] == ["0 retries were lost", "2 retries were lost"]
@@ -56,6 +58,12 @@ def _failed(
     instance.add_run(run)
     instance.report_run_failed(run, job_failure_data=JobFailureData(error=None, failure_reason=reason))
     return run.run_id
+
+
+def _refuse(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Mark a run as the daemon does where it cannot start the retry."""
+    instance.report_engine_event("Failed to retry run", instance.get_run_by_id(run_id))
+    instance.add_run_tags(run_id, {WILL_RETRY_TAG: "false"})
 
 
 def _evaluate(instance: dg.DagsterInstance, *, minutes: float) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from seller_platform.orchestration.instance.run_workers import fork_run_workers
+from seller_platform.orchestration.instance.run_launcher import fork_run_workers
 
 ENDED = "RUNS_THAT_ENDED"
 """A variable that names a file, to which each run adds a line at its end."""

@@ -1,27 +1,23 @@
 """Tests runs of a code server of Dagster whose run workers are forked."""
 
-import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.launcher import WorkerStatus
-from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
 
-from seller_platform.orchestration.instance.run_launcher import attend
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
+from seller_platform.warehouse.postgres.advisory_locks import try_lock
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import environment, free_port, left_behind
+from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [
@@ -34,6 +30,10 @@ _AT_ONCE = """
 telemetry: {enabled: false}
 run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
 run_launcher: {module: seller_platform.orchestration.instance.run_launcher, class: AttendedRunLauncher}
+"""
+_END_HOLDERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
+WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 
@@ -104,63 +104,51 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
     canceled, killed = (location.launch(_ASSETS, "waiting") for _ in range(2))
     location.await_waiting(canceled)
     process = location.await_waiting(killed)
-    storage = location.instance.event_log_storage
-    assert isinstance(storage, PostgresEventLogStorage)
 
     assert location.instance.run_launcher.terminate(canceled)
-    with storage.index_connection() as connection:
-        is_free = try_lock(connection, f"worker|{killed}")
     health = location.health_of(killed)
     os.kill(process, signal.SIGKILL)
 
     assert location.end_of(canceled) is dg.DagsterRunStatus.CANCELED
-    assert (is_free, health) == (False, WorkerStatus.RUNNING)
+    assert health is WorkerStatus.RUNNING
     assert location.end_of(killed) is dg.DagsterRunStatus.FAILURE
     assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(killed))
 
 
-def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: Location) -> None:
-    first = location.launch(_ASSETS, "process")
-    location.end_of(first)
-    tags = dict(location.run(first).tags)
+def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = location.launch(_ASSETS, "process")
+    location.end_of(ended)
+    (tag,) = (name for name, value in location.run(ended).tags.items() if value == ended)
 
-    def started(tags: dict[str, str]) -> str:
+    def started(tags: Mapping[str, str]) -> str:
         status = dg.DagsterRunStatus.STARTED
         return location.instance.add_run(dg.DagsterRun("lost", make_new_run_id(), status=status, tags=tags)).run_id
 
-    silent = json.dumps({"host": "127.0.0.1", "port": free_port()})
-    lost, of_silent_server = (started({GRPC_INFO_TAG: tag}) for tag in (tags[GRPC_INFO_TAG], silent))
-    retry = started(tags)
+    unknown, lost, retry = started({}), started({}), started({tag: ended})
+    location.instance.add_run_tags(lost, {tag: lost})
+    free_at_first = location.health_of(lost)
+    monkeypatch.setattr(location.instance.run_launcher, "gone_after_seconds", 0.0)
 
-    of_no_lock = location.health_of(lost)
-    with attend(location.instance.get_ref(), lost), attend(location.instance.get_ref(), of_silent_server):
-        outliving = location.health_of(lost)
-
-    assert (of_no_lock, outliving) == (WorkerStatus.RUNNING, WorkerStatus.RUNNING)
-    wait_for(lambda: location.health_of(lost), lambda health: health is WorkerStatus.FAILED)
-    assert location.health_of(of_silent_server) is WorkerStatus.RUNNING
-    assert first in [value for name, value in tags.items() if name.endswith("/attended")]
+    assert (free_at_first, location.health_of(lost)) == (WorkerStatus.RUNNING, WorkerStatus.FAILED)
+    assert location.health_of(unknown) is WorkerStatus.RUNNING
     assert location.health_of(retry) is WorkerStatus.RUNNING, "a retry is not judged by the tags of its first run"
 
 
-def test_a_lock_that_cannot_be_taken_is_tried_again(location: Location) -> None:
-    run = location.instance.add_run(dg.DagsterRun("waiting", run_id=make_new_run_id())).run_id
+def test_a_lock_whose_connection_is_lost_is_taken_again(location: Location) -> None:
+    run = location.launch(_ASSETS, "waiting")
+    location.await_waiting(run)
     storage = location.instance.event_log_storage
     assert isinstance(storage, PostgresEventLogStorage)
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    with storage.index_connection() as connection, ThreadPoolExecutor() as threads:
+    with storage.index_connection() as connection:
 
-        def waits() -> bool:
-            return bool(connection.exec_driver_sql(waiting).scalar())
+        def is_held() -> bool:
+            return not try_lock(connection, f"worker|{run}")
 
-        database = connection.exec_driver_sql("SELECT current_database()").scalar_one()
-        connection.exec_driver_sql(f"ALTER DATABASE {database} SET lock_timeout = '500ms'")
-        with releasing(connection):
-            hold(connection, f"worker|{run}")
-            attending = threads.submit(attend, location.instance.get_ref(), run)
-            wait_for(waits)
-            wait_for(lambda: not waits())  # it failed once
-            connection.exec_driver_sql(f"ALTER DATABASE {database} RESET lock_timeout")
+        wait_for(is_held)
+        lost = connection.exec_driver_sql(_END_HOLDERS).scalars().all()
+        was_held = is_held()
+        wait_for(is_held)
 
-        with attending.result():
-            assert not try_lock(connection, f"worker|{run}")
+    assert location.instance.run_launcher.terminate(run)
+    assert (lost, was_held) == ([True], False)
+    assert location.end_of(run) is dg.DagsterRunStatus.CANCELED
