@@ -1,4 +1,4 @@
-"""Public names for other Dagster projects: the component, the resources, the IO manager, and specs of assets.
+"""Public names for other Dagster projects: the component, resources, the IO manager, specs and a condition of assets.
 
 A project that runs our assets mounts `SellerPlatformComponent`, or merges the definitions that its method `definitions`
 returns. A project that only reads their partitions declares `seller_asset_specs()` and the resource
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # only a project that runs the assets needs the modules that 
         seller_account_partitions,
         seller_asset_specs,
         seller_month_partitions,
+        settled,
     )
     from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 
@@ -42,6 +43,7 @@ __all__ = [
     "seller_account_partitions",
     "seller_asset_specs",
     "seller_month_partitions",
+    "settled",
 ]
 
 _MODULES = {
@@ -53,6 +55,7 @@ _MODULES = {
     "seller_month_partitions": "seller_platform.orchestration.downstream",
     "seller_account_partitions": "seller_platform.orchestration.downstream",
     "seller_asset_specs": "seller_platform.orchestration.downstream",
+    "settled": "seller_platform.orchestration.downstream",
 }
 
 

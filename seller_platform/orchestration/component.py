@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
 from typing import Annotated
@@ -20,9 +20,8 @@ from seller_platform.errors import SettingsError
 from seller_platform.files import write_atomically
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
-from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
-from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.datasets import asset_for, load_partitions
 from seller_platform.orchestration.assets.exports import export_asset, export_follower
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
@@ -33,6 +32,7 @@ from seller_platform.orchestration.automation.schedules import schedule_definiti
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
+from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.jobs.run_requests import loading_jobs
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.placement import Placement
@@ -120,6 +120,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     The warehouse and the API come from the settings of the environment. The component brings the resources
     `warehouse`, `seller_api` and `seller_warehouse`. The last one is an IO manager: with
     `AssetIn(key, input_manager_key="seller_warehouse")`, assets of the project load partitions as DataFrames.
+
+    A subclass may override `get_asset_spec`, `execute` and `resources`.
     """
 
     key_prefix: Sequence[str] = Field(
@@ -193,10 +195,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             SettingsError: A file with rules of marts, which the settings name, cannot be used.
         """
         datasets = self._datasets()
-        connections, accounts = (
-            None if names is None else frozenset(names) for names in (self.connections, self.accounts)
-        )
-        placement = Placement(tuple(self.key_prefix), self.group, connections, accounts, self.schedules)
+        placement = self._placement
         extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
@@ -212,11 +211,15 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             parts = [
                 dg.Definitions(
                     assets=[
-                        *(asset_for(each, history_start, placement) for each in LISTS if each in datasets),
+                        *(
+                            asset_for(each, history_start, placement, self.execute)
+                            for each in (*LISTS, COST_PERIODS)
+                            if each in datasets
+                        ),
                         *(mart_asset(mart, history_start, placement) for mart in marts),
                         *(export_asset(source, history_start, folder, placement) for source, folder in exported),
                     ],
-                    resources=_resources(self.history_start),
+                    resources=self.resources,
                 ),
                 discovery_definitions(placement=placement),
                 check_definitions((*datasets, *marts), placement),
@@ -244,15 +247,89 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             if _SAMPLE in extras and placement.is_whole:
                 parts.append(sample_definitions(placement))
             if COST_PERIODS in datasets:
-                parts.append(cost_definitions(placement))
+                parts.append(dg.Definitions(jobs=[cost_job(placement)]))
             if REPORT_ROWS in datasets:
                 parts.append(report_definitions(history_start, placement=placement))
             if self.alerts:
                 parts.append(alert_definitions(placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
-                func=lambda spec: self._translated(spec.merge_attributes(owners=owners, tags=placement.tags))
+                func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, tags=placement.tags))
             )
+
+    @property
+    def resources(self) -> Mapping[str, object]:
+        """The resources `warehouse`, `seller_api` and `seller_warehouse`, by key.
+
+        Override it where the settings of the environment do not fit:
+
+        ```python
+        class OurSellers(SellerPlatformComponent):
+            @property
+            def resources(self):
+                warehouse = WarehouseResource(database_url=dg.EnvVar("SELLERS_URL"))
+                return {
+                    "warehouse": warehouse,
+                    "seller_api": SellerApiResource(warehouse=warehouse),
+                    "seller_warehouse": WarehouseIOManager(database_url=dg.EnvVar("SELLERS_URL")),
+                }
+        ```
+
+        Dagster refuses two resources with one key: several components of a project share the default ones.
+        """
+        return _resources(self.history_start)
+
+    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        """Return the spec of an asset, by default the one that is declared, with the attribute `translation`.
+
+        Override it to add or replace any attribute but the key:
+
+        ```python
+        class OurSellers(SellerPlatformComponent):
+            def get_asset_spec(self, spec):
+                return super().get_asset_spec(spec).merge_attributes(tags={"table": spec.key.path[-1]})
+        ```
+
+        Args:
+            spec: As declared, with the key prefix, the group and the owners of the component.
+        """
+        return spec if self.translation is None else self.translation(spec, spec)
+
+    def execute(
+        self,
+        context: dg.AssetExecutionContext,
+        dataset: Dataset,
+        warehouse: WarehouseResource,
+        seller_api: SellerApiResource,
+    ) -> Iterator[object]:
+        """Load the partitions of a step of a list, and yield an event for each of them.
+
+        Override it to do something before or after:
+
+        ```python
+        class OurSellers(SellerPlatformComponent):
+            def execute(self, context, dataset, warehouse, seller_api):
+                context.log.info("%s begins", dataset.name)
+                yield from super().execute(context, dataset, warehouse, seller_api)
+        ```
+
+        Args:
+            context: That of the step; `context.partition_keys` are its accounts, or accounts and months.
+            dataset: The list; `dataset.table` is its table.
+            warehouse: The resource `warehouse`.
+            seller_api: The resource `seller_api`.
+
+        Raises:
+            dagster.Failure: Some partitions failed; all others are loaded.
+        """
+        yield from load_partitions(self._placement, context, dataset, warehouse, seller_api)
+
+    @property
+    def _placement(self) -> Placement:
+        connections, accounts = (
+            None if names is None else frozenset(names) for names in (self.connections, self.accounts)
+        )
+        return Placement(tuple(self.key_prefix), self.group, connections, accounts, self.schedules)
 
     def _datasets(self) -> Sequence[Dataset]:
         """Return the datasets to read, in their usual order; the accounts are always read."""
@@ -269,12 +346,12 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             raise _invalid("datasets", "cost_periods are read for each SKU of inventory; add inventory")
         return [each for each in DATASETS if each.name in names]
 
-    def _translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        translated = spec if self.translation is None else self.translation(spec, spec)
-        if translated.key != spec.key:
+    def _checked_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        own = self.get_asset_spec(spec)
+        if own.key != spec.key:
             key = spec.key.to_user_string()
             raise _invalid("translation", f"the key of {key} cannot be changed; set key_prefix instead")
-        return translated
+        return own
 
 
 def _invalid(attribute: str, problem: str) -> SettingsError:

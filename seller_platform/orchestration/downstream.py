@@ -1,21 +1,22 @@
-"""Asset specs for other code locations, and the IO manager that reads their partitions.
+"""Asset specs for other code locations, the IO manager that reads their partitions, and when these have settled.
 
 This module needs only the warehouse, neither the API nor our definitions.
 """
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import SecretStr
 
 from seller_platform.contract import DATASETS, Dataset
-from seller_platform.errors import RequestError
+from seller_platform.errors import CheckFailedError, RequestError
 from seller_platform.orchestration.partitions import (
     ACCOUNT_PARTITIONS,
     account_months,
     asset_key,
+    partition_key,
     partitions_for,
     read_partition_key,
 )
@@ -23,6 +24,7 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import MARTS, Mart
+from seller_platform.warehouse.monitoring.settled_partitions import open_errors, settled_partitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.readers.frames import read_frames
@@ -43,20 +45,25 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
     Attributes:
         database_url: A `postgresql://` URL of a user who may read; by default that of the settings.
+        on_problem: What an error in one of the partitions does, such as a reading that is held: "warn" logs it,
+            "raise" fails the step. What a person has acknowledged is no problem.
     """
 
     database_url: str | None = None
+    on_problem: Literal["raise", "warn"] = "warn"
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Return the rows of the partitions that the input is mapped to.
 
         Raises:
+            CheckFailedError: Something is wrong with one of the partitions, and `on_problem` is "raise".
             InexactNumberError: A number has more digits than Arrow's type for it.
             NotLoadedError: One of the partitions was never loaded; the message names its account and month.
             RequestError: The input is not one of our assets.
         """
         # A component may have put a prefix before the table.
-        relation = relation_of(source_named("/".join(context.asset_key.path[-2:])))
+        source = source_named("/".join(context.asset_key.path[-2:]))
+        relation = relation_of(source)
         form = (context.definition_metadata or {}).get(FORM)
         if form is None:
             annotation = context.dagster_type.typing_type
@@ -64,13 +71,18 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
                 getattr(annotation, "__name__", "") == "Table" and annotation.__module__.split(".")[0] == "pyarrow"
             )
             form = ARROW if is_arrow else PANDAS
-        selections = None
+        parts = None
         if context.has_asset_partitions:
             definition, keys = context.asset_partitions_def, context.asset_partition_keys
             if isinstance(definition, dg.MultiPartitionsDefinition):
                 keys = [definition.get_partition_key_from_str(key) for key in keys]
-            selections = [Selection(*read_partition_key(key)) for key in keys]
+            parts = [read_partition_key(key) for key in keys]
+        selections = None if parts is None else [Selection(*part) for part in parts]
         with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
+            for problem in open_errors(database, source, parts):
+                if self.on_problem == "raise":
+                    raise CheckFailedError(problem.sentence)
+                context.log.warning(problem.sentence)
             if form != ARROW:
                 return read_frames(database, relation, selections)
             # Its import takes a while.
@@ -90,6 +102,50 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             code="ReadOnlyAssetError",
             step="Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads.",
         )
+
+
+class _Settled(dg.AutomationCondition[dg.AssetKey]):
+    """Whether partitions of one of our assets have settled; of other assets they always have."""
+
+    def __init__(self, database_url: str | None) -> None:
+        self._database_url = database_url
+
+    @property
+    def description(self) -> str:
+        return "Every day was read after its last expected change, and nothing is wrong."
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        candidates = context.candidate_subset
+        try:
+            source = source_named("/".join(context.key.path[-2:]))
+        except RequestError:
+            return dg.AutomationResult(context, candidates)
+        with Database(self._database_url or warehouse_url(read_settings()), connections=1) as database:
+            settled = settled_partitions(database, source)
+        if context.partitions_def is None:
+            return dg.AutomationResult(context, candidates if settled else context.get_empty_subset())
+        keys = {str(partition_key(account, month)) for account, month in settled}
+        known = keys & candidates.expensively_compute_partition_keys()
+        return dg.AutomationResult(context, candidates.compute_intersection_with_partition_keys(known))
+
+
+def settled(database_url: str | None = None) -> dg.AutomationCondition[dg.AssetKey]:
+    """Return the automation condition of an asset that is computed from settled partitions of ours.
+
+    It is true once when every day of all partitions that the asset depends on has settled and nothing is wrong with
+    them, and again when the rows of one change later. A day has settled when it was read after its last expected
+    change, which the weekly schedule does. Of other assets that it depends on, changes count alone.
+
+    Dagster evaluates conditions of other packages in the code location: the project needs
+    `dg.AutomationConditionSensorDefinition("settled", target="*", use_user_code_server=True)`.
+
+    Args:
+        database_url: The warehouse, by a user who may read; by default that of the settings.
+    """
+    all_settled: Any = dg.AutomationCondition.all_deps_match(_Settled(database_url))
+    changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+    condition: dg.AutomationCondition[dg.AssetKey] = all_settled.newly_true() | (all_settled & changed)
+    return condition
 
 
 def seller_asset_specs(

@@ -295,6 +295,50 @@ def _materialize(
     )
 
 
+_SUBCLASS = """
+import dagster as dg
+from seller_platform.dagster import SellerPlatformComponent, WarehouseResource
+
+
+class OurSellers(SellerPlatformComponent):
+    @property
+    def resources(self):
+        return {**super().resources, "warehouse": WarehouseResource(database_url="postgresql://ours/sellers")}
+
+    def get_asset_spec(self, spec):
+        return super().get_asset_spec(spec).merge_attributes(tags={"table": spec.key.path[-1]})
+
+    def execute(self, context, dataset, warehouse, seller_api):
+        for event in super().execute(context, dataset, warehouse, seller_api):
+            is_load = isinstance(event, dg.AssetMaterialization)
+            yield event.with_metadata({**event.metadata, "read_by": "us"}) if is_load else event
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")  # in Dagster
+def test_a_project_overrides_specs_execution_and_resources_in_a_subclass(platform: Platform) -> None:
+    attributes = f"attributes: {{key_prefix: {PREFIX}, datasets: [orders], translation: {{tags: {{source: shop}}}}}}\n"
+    platform.discover()
+    with create_defs_folder_sandbox(project_name="foreign_subclass") as sandbox:
+        folder = sandbox.defs_folder_path / "market"
+        folder.mkdir()
+        (folder.parent.parent / "sellers.py").write_text(_SUBCLASS)
+        (folder / "defs.yaml").write_text(f"type: foreign_subclass.sellers.OurSellers\n{attributes}")
+        with sandbox.load_component_and_build_defs(defs_path=folder) as (_, definitions):
+            add_accounts(platform.instance, KEYS)
+            result = _materialize(platform, definitions, ["seller/orders"], partition_key(KEYS[0], MONTHS[0]))
+            spec = definitions.resolve_asset_graph().get(dg.AssetKey([*PREFIX, "seller", "orders"]))
+
+    (event,) = result.get_asset_materialization_events()
+    assert (event.materialization.metadata["read_by"].value, event.materialization.metadata["verdict"].value) == (
+        "us",
+        "match",
+    )
+    assert (spec.tags["table"], spec.tags["source"]) == ("orders", "shop")
+    warehouse = (definitions.resources or {})["warehouse"]
+    assert warehouse.database_url == "postgresql://ours/sellers"
+
+
 def test_a_component_of_a_connection_discovers_and_judges_no_other(platform: Platform) -> None:
     save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
     component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"])

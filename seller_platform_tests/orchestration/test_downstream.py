@@ -1,9 +1,10 @@
 """Tests that another code location reads our partitions as DataFrames and as Arrow."""
 
-from datetime import UTC, datetime
+from contextlib import nullcontext
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 import pandas as pd
@@ -16,14 +17,16 @@ from seller_platform.dagster import (
     WarehouseIOManager,
     seller_asset_specs,
     seller_month_partitions,
+    settled,
 )
-from seller_platform.errors import RequestError
-from seller_platform.orchestration.partitions import partition_key
+from seller_platform.errors import CheckFailedError, RequestError
+from seller_platform.orchestration.assets.reporting import report
+from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
 ORDERS = dataset_named("orders")
 FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
@@ -129,3 +132,52 @@ def test_the_io_manager_refuses_to_write_and_to_read_other_assets(loaded: Platfo
         manager.handle_output(output, pd.DataFrame())
     with pytest.raises(RequestError, match=r"'seller/order' \(did you mean 'seller/orders' .*seller/accounts, "):
         manager.load_input(dg.build_input_context(asset_key=strange, upstream_output=output))
+
+
+def test_settled_is_true_once_and_again_after_a_restatement(platform: Platform) -> None:
+    platform.discover()
+    month, instance = MONTHS[1], platform.instance
+    add_accounts(instance, KEYS)
+
+    @dg.asset(
+        deps=[dg.AssetKey(["seller", "orders"])],
+        partitions_def=seller_month_partitions(database_url=platform.database.url),
+        automation_condition=settled(platform.database.url),
+    )
+    def closing() -> None: ...
+
+    specs = seller_asset_specs(HISTORY_START, database_url=platform.database.url)
+    cursors: list[dg.AssetDaemonCursor | None] = [None]
+
+    def requested(days: int, version: bytes, **columns: Any) -> set[str]:
+        """Store that the month was loaded some days after its end, and return what one tick requests, of two."""
+        at = datetime.combine(month.end + timedelta(days=days), time(12), UTC)
+        store_receipt(platform.database, ORDERS, KEYS[0], month, at=at, digest=version, **columns)
+        report(instance, platform.database)
+        ticks = []
+        for _ in range(2):
+            tick = dg.evaluate_automation_conditions(
+                dg.Definitions([*specs, closing], resources={IO_MANAGER_KEY: WarehouseIOManager()}),
+                instance=instance,
+                cursor=cursors[-1],
+            )
+            ticks.append(tick.get_requested_partitions(closing.key))
+            cursors.append(tick.cursor)
+        assert ticks[1] == set()
+        return {key for key in ticks[0] if key}
+
+    assert requested(10, b"a") == set()
+    assert requested(60, b"a", changed=False) == {FEBRUARY}
+    assert requested(61, b"b", verdict="mismatch", announced=5) == set()
+    expectations: list[tuple[Literal["warn", "raise"], Any]] = [
+        ("warn", nullcontext()),
+        ("raise", pytest.raises(CheckFailedError, match="5")),
+    ]
+    for on_problem, expectation in expectations:
+        manager = WarehouseIOManager(database_url=platform.database.url, on_problem=on_problem)
+        with expectation:
+            dg.Definitions(specs, resources={IO_MANAGER_KEY: manager}).load_asset_value(
+                ["seller", "orders"], partition_key=FEBRUARY, instance=instance
+            )
+    assert requested(62, b"c") == {FEBRUARY}
+    assert requested(63, b"d") == {FEBRUARY}

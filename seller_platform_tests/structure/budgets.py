@@ -9,18 +9,18 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_178,
+    "root": 3_181,
     "cli": 8_256,
-    "orchestration": 5_672,
+    "orchestration": 5_827,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,
     "answers": 1_365,
     "ingest": 3_394,
     "client": 4_387,
-    "warehouse": 19_261,
+    "warehouse": 19_340,
     "contract": 1_323,
-    "tests": 57_058,
+    "tests": 57_185,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -2,7 +2,6 @@
 
 - `datasets`: one asset for each list
 - `accounts`: discovery of accounts
-- `cost_periods`: costs read, and written as a plan
 - `reports`: reports requested, polled and loaded
 - `derived`: assets whose partitions are made from those of others
 - `marts`: one asset for each mart

@@ -1,8 +1,10 @@
 """The assets of lists, one for each dataset."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
+from functools import partial
+from typing import TypeAlias
 
 import dagster as dg
 
@@ -23,32 +25,57 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.loads.receipts import keep_reported, was_loaded
 
+Execute: TypeAlias = Callable[
+    [dg.AssetExecutionContext, Dataset, WarehouseResource, SellerApiResource], Iterator[object]
+]
+"""Loads the partitions of a step, and yields its events and outputs."""
 
-def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
+
+def asset_for(
+    dataset: Dataset, history_start: date, placement: Placement = WHOLE, execute: Execute | None = None
+) -> dg.AssetsDefinition:
     """Return the asset that loads a list into its table, one slice for each partition.
 
-    A run may have any number of partitions. Each has events of its own. A partition that fails does not stop the
-    others, and is named at the end.
+    Args:
+        execute: By default `load_partitions`.
     """
     # The products that are looked up are those of the inventory.
     deps = [placement.asset_key(INVENTORY)] if dataset.source is Source.PRODUCT_LOOKUP else []
+    execute = execute or partial(load_partitions, placement)
 
     # Without a retry policy: Dagster would also start a load again that was terminated.
     @dataset_asset(dataset, history_start, placement, deps=deps)
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        tag_with_account(context, warehouse.names)
-        whole = context.run.tags.get(REFRESH_TAG) != CHANGED
-        requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
-        # Newest months first, for they are used most; Dagster lists the oldest first.
-        requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-        loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
-        pause = warehouse.settings.second_reading_seconds
-        results = load_each(requests, loader, second_reading_seconds=pause)
-        yield from report_results(context, dataset, warehouse.names, results, placement)
+        yield from execute(context, dataset, warehouse, seller_api)
 
     return land
+
+
+def load_partitions(
+    placement: Placement,
+    context: dg.AssetExecutionContext,
+    dataset: Dataset,
+    warehouse: WarehouseResource,
+    seller_api: SellerApiResource,
+) -> Iterator[object]:
+    """Load the partitions of a step, and yield events for each of them.
+
+    A run may have any number of partitions. A partition that fails does not stop the others, and is named at the end.
+
+    Raises:
+        dagster.Failure: Some slices failed.
+    """
+    tag_with_account(context, warehouse.names)
+    whole = context.run.tags.get(REFRESH_TAG) != CHANGED
+    requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
+    # Newest months first, for they are used most; Dagster lists the oldest first.
+    requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
+    loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
+    pause = warehouse.settings.second_reading_seconds
+    results = load_each(requests, loader, second_reading_seconds=pause)
+    yield from report_results(context, dataset, warehouse.names, results, placement)
 
 
 def report_results(

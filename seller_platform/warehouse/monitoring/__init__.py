@@ -2,6 +2,7 @@
 
 - `coverage`: what should be stored, and what is
 - `problems`: what is wrong, by slice or by reason
+- `settled_partitions`: partitions whose days have all settled, and their open errors
 - `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger

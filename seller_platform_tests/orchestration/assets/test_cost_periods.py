@@ -14,8 +14,8 @@ from seller_platform.contract import dataset_named
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import make_plan
-from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
@@ -94,8 +94,7 @@ def cost_shop(databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def _write(shop: Shop, plan: int) -> dg.ExecuteInProcessResult:
-    (job,) = cost_definitions().jobs or ()
-    assert isinstance(job, dg.JobDefinition)
+    job = cost_job()
     with dg.DagsterInstance.ephemeral() as instance:
         return job.execute_in_process(
             instance=instance,
@@ -136,8 +135,7 @@ def test_the_job_writes_a_reviewed_plan_and_fails_where_a_cost_is_refused(cost_s
 
 
 def test_the_job_needs_a_plan() -> None:
-    (job,) = cost_definitions().jobs or ()
-    assert isinstance(job, dg.JobDefinition)
+    job = cost_job()
 
     with pytest.raises(dg.DagsterInvalidConfigError, match="plan"):
         job.execute_in_process(resources={"warehouse": NOTHING, "seller_api": NOTHING}, run_config={})

@@ -1,14 +1,10 @@
-"""The asset of cost periods, and the job that writes the costs of a plan."""
-
-from datetime import date
+"""The job that writes the costs of a plan."""
 
 import dagster as dg
 from pydantic import Field
 
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.orchestration.account_names import AccountNames
-from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -33,8 +29,8 @@ class WriteCosts(CheckedConfig):
     )
 
 
-def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
-    """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
+def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
+    """Return the job; it needs the resources `warehouse` and `seller_api`."""
 
     @placement.job(
         "write_costs", "write", "Writes the costs of a reviewed plan, and reads them back until the upstream has them."
@@ -56,8 +52,7 @@ def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
-    # Snapshots have no months.
-    return dg.Definitions(assets=[asset_for(COST_PERIODS, date.max, placement)], jobs=[write])
+    return write
 
 
 def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:
