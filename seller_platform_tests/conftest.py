@@ -1,6 +1,5 @@
 """Fixtures of all tests: a database for each test, cloned from a migrated template."""
 
-import atexit
 import fcntl
 import gc
 import os
@@ -26,7 +25,7 @@ from seller_platform.commands import use_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.fork_server import end_server
+from seller_platform_tests.support.fork_server import WORKER, begin_server, end_server
 from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, end_connections
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
@@ -42,13 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    if hasattr(config, "workerinput"):
-        # Registered first and so executed last. An interpreter that ends collects all modules and tests, for seconds.
-        atexit.register(os._exit, 0)
-    else:  # the workers of pytest-xdist belong to a run that has its watchdog
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist belong to a run that has its watchdog
         config.stash[_WATCHDOG] = Watchdog()
         # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
+        if workers := getattr(config.option, "tx", None):
+            config.option.tx = [WORKER if each == "popen" else each for each in workers]
+            begin_server()
     # Implausible readings are read a second time without a pause.
     os.environ["SELLER_PLATFORM_SECOND_READING_SECONDS"] = "0"
     # Root's servers keep their data outside of homes; that of the tests is deleted with the folder of the run.

@@ -1,6 +1,6 @@
 """Tests proxies, their exceptions, and certificates, over real sockets."""
 
-import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,15 +37,9 @@ def api_at(url: str) -> SellerApi:
 
 
 def test_one_module_makes_clients_of_http() -> None:
-    makers = {"Client", "AsyncClient", "HTTPTransport", "get", "post", "request", "stream"}
-    calls = {
-        module.name
-        for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"httpx.{name}" for name in makers}
-    }
+    makes = re.compile(r"\bhttpx\.(Client|AsyncClient|HTTPTransport|get|post|request|stream)\(")
 
-    assert calls == {"seller_platform.network"}
+    assert [module.name for module in modules() if makes.search(module.text)] == ["seller_platform.network"]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
-from seller_platform_tests.structure.functions import functions_of
-from seller_platform_tests.structure.imports import imports_of
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS, docstrings, folders, modules
 
 LONGEST_TEST_NAME = 70
+_LONG_NAME = re.compile(rf"^ *(?:async )?def (test_\w{{{LONGEST_TEST_NAME - 4},}})", re.MULTILINE)
+_OF_CONFTEST = re.compile(
+    r"^ *(?:from \S*\bconftest import|import \S*\bconftest\b|from \S+ import .*\bconftest\b)", re.MULTILINE
+)
 _FILES_WITH_PATHS = (
     "dagster.yaml",
     "workspace.yaml",
@@ -75,23 +77,13 @@ def unlisted_modules() -> list[str]:
 
 
 def long_test_names() -> list[str]:
-    """Return the tests whose names are too long, with their length."""
-    return [
-        f"{module.path_in_project}:{function.lineno} {len(function.name)} {function.name}"
-        for module in modules(TESTS)
-        for _, function in functions_of(module.tree)
-        if function.name.startswith("test_") and len(function.name) > LONGEST_TEST_NAME
-    ]
+    """Return the tests whose names are too long."""
+    return [name for module in modules(TESTS) for name in _LONG_NAME.findall(module.text)]
 
 
 def imported_conftests() -> list[str]:
-    """Return the imports of conftest modules."""
-    return [
-        f"{module.path_in_project}:{each.line} imports {each.target}"
-        for module in modules(TESTS)
-        for each in imports_of(module, frozenset())
-        if each.target.rpartition(".")[2] == "conftest"
-    ]
+    """Return the modules that import a conftest."""
+    return [module.path_in_project for module in modules(TESTS) if _OF_CONFTEST.search(module.text)]
 
 
 def broken_paths() -> list[str]:

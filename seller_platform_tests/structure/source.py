@@ -1,6 +1,7 @@
 """The modules of the product and of its tests, parsed."""
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -47,7 +48,9 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+        tree = ast.parse(self.text)
+        gc.freeze()  # it stays; the garbage collector would look through all trees again and again
+        return tree
 
 
 @cache

@@ -2,7 +2,7 @@
 
 Such a command starts at once, while a new interpreter spends one to three seconds on imports. Otherwise it runs as from
 a shell: its process has its own arguments, environment, folder and streams, waits for its threads and calls what is
-registered for its end.
+registered for its end. The workers of pytest-xdist are forked, too: `WORKER` takes the words that a Python takes.
 """
 
 import atexit
@@ -31,8 +31,13 @@ from seller_platform_tests.support.watchdog import folder_of_the_run
 _COMMAND = "seller_platform.cli"
 # These read settings when they are imported, so each command imports them itself.
 _IMPORTED_LATE = ("seller_platform.orchestration.definitions", "seller_platform.warehouse.migrations")
-# Libraries import these when they are used first.
-_IMPORTED_BY_USE = ("fsspec.implementations.local", "httpcore", "psycopg2.extras", "upath.registry")
+# Libraries import these when they are used first, and tests import the last ones.
+_IMPORTED_BY_USE = (
+    *("fsspec.implementations.local", "httpcore", "psycopg2.extras", "upath.registry"),
+    *("dagster_graphql.test.utils", "hypothesis.strategies", "pandas", "playwright.sync_api", "polars", "requests"),
+)
+WORKER = f"popen//python={sys.executable} -m {__name__}"
+"""What pytest-xdist starts in place of a Python for each of its workers."""
 _LARGEST_REQUEST = 1 << 18
 _NUMBER = struct.Struct("q")
 _codes: list[int] = []  # of the command that this process runs, once it ends
@@ -50,13 +55,24 @@ class ForkedCommand:
         self, arguments: Sequence[str], variables: Mapping[str, str], *, output: IO[str], errors: IO[str], folder: Path
     ) -> None:
         """Start a command with an environment, two streams and a working directory."""
+        self._start(arguments, [output, errors], variables=dict(variables), folder=str(folder))
+
+    @classmethod
+    def of_worker(cls, code: str) -> Self:
+        """Start a worker of pytest-xdist with the streams, the environment and the directory of this process."""
+        worker = cls.__new__(cls)
+        streams = [sys.stdout, sys.stderr, sys.stdin]
+        worker._start(sys.argv[1:], streams, variables=dict(os.environ), folder=str(Path.cwd()), code=code)
+        return worker
+
+    def _start(self, arguments: Sequence[str], streams: Sequence[IO[str]], **request: object) -> None:
         self.arguments = arguments
         self._code: int | None = None
-        request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
         self._status, server_end = socket.socketpair()
         with server_end:
-            descriptors = [output.fileno(), errors.fileno(), server_end.fileno()]
-            socket.send_fds(_connection()[0], [json.dumps(request).encode()], descriptors)
+            descriptors = [stream.fileno() for stream in streams]
+            message = json.dumps({"arguments": arguments, **request}).encode()
+            socket.send_fds(begin_server(), [message], [server_end.fileno(), *descriptors])
         self.pid = self._number()
 
     def __enter__(self) -> Self:
@@ -98,6 +114,11 @@ class ForkedCommand:
         data = self._status.recv(_NUMBER.size, socket.MSG_WAITALL)
         assert data, f"the process of {self.arguments} was not started, or the server was killed"
         return int(_NUMBER.unpack(data)[0])
+
+
+def begin_server() -> socket.socket:
+    """Return a connection to the server, which is started unless it runs."""
+    return _connection()[0]
 
 
 def end_server() -> None:
@@ -153,22 +174,22 @@ def _serve(listener: socket.socket) -> None:
             if user is listener:
                 users.append(listener.accept()[0])
                 continue
-            data, streams, _, _ = socket.recv_fds(user, _LARGEST_REQUEST, 3)
+            data, received, _, _ = socket.recv_fds(user, _LARGEST_REQUEST, 4)
             if not data:
                 user.close()
                 users.remove(user)
                 continue
-            output, errors, status = streams
+            status, *streams = received
             if (pid := os.fork()) == 0:
                 for each in (listener, *users):
                     each.close()
-                os.dup2(output, 1)
-                os.dup2(errors, 2)
+                for stream, number in zip(streams, (1, 2, 0), strict=False):
+                    os.dup2(stream, number)
                 os.closerange(3, os.sysconf("SC_OPEN_MAX"))
                 _run(**json.loads(data))
                 return
-            os.close(output)
-            os.close(errors)
+            for stream in streams:
+                os.close(stream)
             _send(status, pid)
             running[os.pidfd_open(pid)] = pid, status
 
@@ -178,13 +199,17 @@ def _send(status: int, number: int) -> None:
         os.write(status, _NUMBER.pack(number))
 
 
-def _run(arguments: list[str], variables: dict[str, str], folder: str) -> None:
+def _run(arguments: list[str], variables: dict[str, str], folder: str, code: str = "") -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.argv[1:] = arguments
+    if code:
+        exec(code, {"__name__": "__main__"})
+        _codes.append(0)
+        return
     try:
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
     except SystemExit as end:
@@ -212,4 +237,9 @@ def _import_everything() -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[1].isdigit():
+        _serve(socket.socket(fileno=int(sys.argv[1])))
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker gets it, too
+        with ForkedCommand.of_worker(sys.argv[-1]) as worker:
+            sys.exit(worker.wait())

@@ -1,4 +1,4 @@
-"""Tests how bodies are read over real sockets: encodings, charsets, and ends."""
+"""Tests how bodies are read over real sockets: what `faults/world` does not send of encodings, charsets, and ends."""
 
 import gzip
 import io
@@ -24,10 +24,6 @@ CSV = "sku,product_sales\nCAFÉ-1,1.50\nCAFÈ-1,999.99\n".encode()
 ROWS = [("CAFÉ-1", "1.50"), ("CAFÈ-1", "999.99")]
 
 
-def raw_deflate(body: bytes) -> bytes:
-    return zlib.compress(body, wbits=-15)
-
-
 def members(body: bytes) -> bytes:
     return gzip.compress(body[:20]) + gzip.compress(b"") + gzip.compress(body[20:])
 
@@ -45,41 +41,28 @@ def rows_of(*answers: bytes) -> list[tuple[str, str]]:
 
 
 CODINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
-    ("gzip", gzip.compress),
-    ("X-GZip", gzip.compress),
-    ("gzip", members),
     ("gzip", lambda body: gzip.compress(body[:9]) + b"\0\0" + gzip.compress(body[9:]) + b"\0" * 70_000),
-    ("deflate", zlib.compress),
-    ("deflate", raw_deflate),
-    ("deflate, gzip", lambda body: gzip.compress(zlib.compress(body))),
     ("gzip\r\nContent-Encoding: identity, GZIP", lambda body: gzip.compress(members(body))),
-    ("identity", bytes),
     ("UTF-8", bytes),
 ]
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
 @pytest.mark.parametrize(("coding", "encode"), CODINGS)
-def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], bytes], framing: str) -> None:
+def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], bytes]) -> None:
     header = f"Content-Encoding: {coding}"
 
-    with sending(framed(encode(JSON), header, framing=framing)) as url, api_at(url, attempts=1) as api:
+    with sending(framed(encode(JSON), header)) as url, api_at(url, attempts=1) as api:
         assert json.loads(api.get("/user/me").body) == DOCUMENT
-    assert rows_of(framed(encode(CSV), header, framing=framing)) == ROWS
+    assert rows_of(framed(encode(CSV), header)) == ROWS
 
 
 @pytest.mark.parametrize(
     ("coding", "body", "problem"),
     [
         ("gzip", gzip.compress(JSON)[:-1], "a gzip body that was cut"),
-        ("gzip", gzip.compress(JSON)[:-9], "a gzip body that was cut"),
-        ("gzip", members(JSON)[:-1], "a gzip body that was cut"),
         ("gzip", gzip.compress(JSON) + b"\n", "something after its end"),
         ("gzip", gzip.compress(JSON) + b"\x1fmore", "no gzip"),
-        ("gzip", JSON, "no gzip"),
         ("gzip", gzip.compress(JSON)[:-8] + b"\0" * 8, "no gzip"),
-        ("deflate", zlib.compress(JSON)[:-1], "a deflate body that was cut"),
-        ("deflate", raw_deflate(JSON)[:-1], "a deflate body that was cut"),
         ("deflate", zlib.compress(JSON) + b"\0", "something after its end"),
         ("gzip, gzip", gzip.compress(JSON), "no gzip"),
     ],
@@ -161,14 +144,10 @@ def test_a_refusal_counts_whatever_its_body() -> None:
 @pytest.mark.parametrize(
     ("charset", "encoding"),
     [
-        ("ISO-8859-1", "latin-1"),
-        ("windows-1252", "cp1252"),
         ('"UTF-16LE"', "utf-16-le"),
-        ("utf-16", "utf-16"),
         ("utf-16", "utf-16-be"),
         (None, "utf-16"),
         (None, "utf-32"),
-        (None, "utf-8-sig"),
         ("utf-8", "utf-16-le"),
         ("x-unknown", "utf-8"),
         ("rot13", "utf-8"),
@@ -225,16 +204,8 @@ CUT_CELL, CUT_ROW = CLOSED[:-4], CLOSED[: -len("CAFÈ-1,999.99\n".encode())]
 @pytest.mark.parametrize(
     "answers",
     [
-        [LENGTH],
-        [CHUNKED],
-        [CLOSED],
-        [CUT_CELL, CLOSED, CLOSED],
-        [CUT_ROW, CLOSED, CLOSED],
         [CUT_ROW, BUSY, CUT_CELL, LENGTH],
         [CLOSED, BUSY, CLOSED, BUSY],
-        [LENGTH[:-1], LENGTH],
-        [CHUNKED[:-5], LENGTH],
-        [framed(CSV[:-1])],
         [framed(CSV[:-3]), framed(CSV[:-1], framing="close"), framed(CSV[:-1])],
         [LENGTH.replace(b"HTTP/1.1", b"HTTP/1.0")],
         [CUT_CELL.replace(b"HTTP/1.1", b"HTTP/1.0"), CLOSED.replace(b"HTTP/1.1", b"HTTP/1.0")],

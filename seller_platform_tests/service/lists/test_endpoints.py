@@ -119,25 +119,6 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
     assert Counter(_spelled(dataset, row) for row in rows) == expected
 
 
-def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> None:
-    for channel, units, taxes in (("platform", 2, None), ("non-platform", 3, "0.10"), (None, 4, "0.20")):
-        execute(
-            service.database,
-            "INSERT INTO seller.daily_product_sales (date, local_day, sku, product_name, units_ordered, product_sales, "
-            "taxes, sales_channel, account, load_id, page) "
-            "VALUES ('2026-03-01', '2026-03-01', 'A', 'Tea', %s, %s, %s, %s, 'us-1', 0, 0)",
-            units,
-            Decimal(units) / 2,
-            taxes,
-            channel,
-        )
-
-    (row,) = body_of(_get(service, DAILY))["data"]
-
-    assert (row["sku"], row["product_name"], row["asin"], row["units_ordered"]) == ("A", "Tea", None, 9)
-    assert (row["product_sales"], row["taxes"], row["rebates"]) == (Decimal("4.50"), Decimal("0.30"), None)
-
-
 def test_a_pair_of_several_accounts_says_their_titles(service: Served) -> None:
     execute(service.database, "UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'it-4'")
     execute(service.database, "UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'it-4'")
