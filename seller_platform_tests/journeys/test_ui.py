@@ -148,6 +148,8 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
     assert f"Next: `SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform sync`" in connected
 
 
+# Charts, a partition that failed and its repair have tests without a browser in `orchestration`.
+@pytest.mark.nightly
 @pytest.mark.browser
 def test_a_mart_is_shown_and_a_failure_repaired_in_the_dagster_ui(
     place: Deployment, tmp_path: Path, page: Page

@@ -160,8 +160,10 @@ def test_an_accepted_request_is_answered_as_described(api: Api, name: str) -> No
 
 @every_operation
 def test_a_value_of_another_form_is_refused_by_the_name_of_its_parameter(api: Api, name: str) -> None:
+    """Every value at one list, which has all kinds of parameters but one; elsewhere the first and the last."""
     for parameter, described in api.parameters(name).items():
-        for value in _refused(described["schema"]):
+        refused = _refused(described["schema"])
+        for value in refused if name == "GET /sales/per-day-per-product" else (refused[0], refused[-1]):
             answer = api.send(name, {**api.query(name), parameter: value})
 
             assert answer.status_code == 422, (parameter, value, answer.text)
@@ -184,7 +186,7 @@ def test_a_parameter_is_sent_once_and_in_utf_8(api: Api, name: str) -> None:
     for parameter in api.parameters(name):
         query = dict(api.query(name))
         value = query.pop(parameter, "1")
-        for sent in (f"{parameter}={value}&{parameter}={value}", f"{parameter}=%ff", f"{parameter}=%ED%A0%80"):
+        for sent in (f"{parameter}={value}&{parameter}={value}", f"{parameter}=%ED%A0%80"):
             rest = str(httpx.QueryParams(query))
             assert parameter in api.refusal(name, f"{rest}&{sent}"), sent
 

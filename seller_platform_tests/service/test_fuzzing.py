@@ -13,7 +13,8 @@ from seller_platform.service.lists.endpoints import SERVED
 from seller_platform_tests.support.processes import completed
 from seller_platform_tests.support.served import ANN, Served, add_product, insert_rows, issue_token, rows_of
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
+# CI validates each answer of `test_contract.py` by the document.
+pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.timeout(2400)]
 
 _CHECKS = (
     "not_a_server_error",
@@ -25,13 +26,7 @@ _CHECKS = (
 _PARSER_FAULT = "SystemError: AST constructor recursion depth mismatch"
 
 
-@pytest.mark.parametrize(
-    ("cases", "of_each", "phases"),
-    [(60, 3, "examples,fuzzing"), pytest.param(20_000, 1_200, "examples,coverage,fuzzing", marks=pytest.mark.nightly)],
-)
-def test_no_request_meets_a_5xx_or_an_undocumented_answer(
-    service: Served, tmp_path: Path, cases: int, of_each: int, phases: str
-) -> None:
+def test_no_request_meets_a_5xx_or_an_undocumented_answer(service: Served, tmp_path: Path) -> None:
     for key in ("us-1", "de-2", "fr-3", "it-4"):
         for dataset in SERVED:
             insert_rows(service.database, dataset, key, rows_of(dataset, key)[:7])
@@ -42,8 +37,8 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.base_url}/openapi.json"),
                 *("--header", f"Authorization: Bearer {issue_token(service.database, ANN)}"),
-                *("--phases", phases, "--checks", ",".join(_CHECKS)),
-                *("--max-examples", str(of_each), "--workers", "1", "--seed", str(seed)),
+                *("--phases", "examples,coverage,fuzzing", "--checks", ",".join(_CHECKS)),
+                *("--max-examples", "1200", "--workers", "1", "--seed", str(seed)),
                 *("--suppress-health-check", "all", "--warnings", "off", "--max-failures", "20", "--no-color"),
                 *("--report-json-path", str(tmp_path / "report.json")),
             ],
@@ -61,5 +56,5 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(
     assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
     generated = re.search(r"([\d,]+) (?:test cases )?generated", result.stdout)
     assert generated is not None, result.stdout
-    assert int(generated[1].replace(",", "")) >= cases, result.stdout
+    assert int(generated[1].replace(",", "")) >= 20_000, result.stdout
     assert json.loads((tmp_path / "report.json").read_text())

@@ -274,7 +274,7 @@ REPEATED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("colon", [":", ": ", " : "])
+@pytest.mark.parametrize("colon", [":", " : "])
 @pytest.mark.parametrize("is_again", [False, True])
 @pytest.mark.parametrize("where", REPEATED)
 def test_a_name_that_stands_twice_is_requested_again_and_then_refused(

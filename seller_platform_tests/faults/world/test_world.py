@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from seller_platform_tests.faults.world.cells import Cell, cells, chosen, open_world
+from seller_platform_tests.faults.world.transports import TRANSPORTS
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.watchdog import folder_of_the_run
@@ -29,8 +30,12 @@ def test_forty_cells_have_each_value_of_each_axis_and_all_cells_each_pair() -> N
     }
 
 
-@pytest.mark.parametrize(
-    "cell", [pytest.param(cell, marks=[] if cell in _CHOSEN else [pytest.mark.nightly]) for cell in cells()], ids=str
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_is_sent_in_a_way_is_stored_in_every_cell(transport: str, play: Callable[[Cell], str]) -> None:
+    assert [wrong for cell in cells() if cell.transport == transport and (wrong := play(cell))] == []
+
+
+@pytest.mark.parametrize("cell", _CHOSEN, ids=str)
 def test_what_the_world_sends_is_stored_as_it_means_or_not_at_all(cell: Cell, play: Callable[[Cell], str]) -> None:
     assert play(cell) == ""

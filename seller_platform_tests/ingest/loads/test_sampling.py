@@ -165,7 +165,7 @@ def test_a_comparison_at_random_repairs_what_another_program_changed(installatio
     before = _content(installation)
     _execute(installation, "UPDATE seller.transactions SET amount = amount * -3")
 
-    results = _all_hours(installation, 24 * 7)
+    results = _all_hours(installation, 24 * 3)
 
     assert _content(installation) == before
     changed = [each.receipt for each in results if each.receipt is not None and each.receipt.changed]
@@ -176,12 +176,9 @@ EQUAL, DIFFERENT, REPAIRED, HELD, *_ = ComparisonResult
 ROW = "ctid = (SELECT min(ctid) FROM seller.transactions WHERE amount < -2)"
 CHANGES = {
     "an amount": f"UPDATE seller.transactions SET amount = amount - 1 WHERE {ROW}",
-    "all amounts": "UPDATE seller.transactions SET amount = amount * -3",
     "a day": f"UPDATE seller.transactions SET local_day = local_day + 1 WHERE {ROW}",
     "an empty value": f"UPDATE seller.transactions SET description = '' WHERE {ROW}",
-    "a key": "UPDATE seller.transactions SET sku = 'x' || sku",
     "a row that is gone": f"DELETE FROM seller.transactions WHERE {ROW}",
-    "all rows": "DELETE FROM seller.transactions",
     "rows of another program": "INSERT INTO seller.transactions (posted_date, transaction_type, sku, amount, "
     "local_day, account, load_id, page) SELECT posted_date, 'Fee', 'x', 1, local_day, account, load_id, page "
     "FROM seller.transactions",
