@@ -688,8 +688,8 @@ class TokenRefusedError(UpstreamError, with_step=True):
         """
         self.error, self.description, self.ends_grant = error, description, ends_grant
         self.answer = f"{error} ({description.rstrip('.')})" if description else error
-        reason = "; the client id or the client secret is wrong" if error == INVALID_CLIENT else ""
-        super().__init__(f"the token endpoint answered {self.answer}{reason}")
+        reason = "the client id or the client secret is wrong: " if error == INVALID_CLIENT else ""
+        super().__init__(f"{reason}the token endpoint answered {self.answer}")
 
 
 class ContractViolationError(UpstreamError, with_step=True):

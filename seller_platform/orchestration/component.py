@@ -65,7 +65,7 @@ type: {type_name}
 attributes:
   # Asset keys begin with this: {name}/seller/orders. So do the names of jobs, schedules and sensors.
   key_prefix: [{name}]
-  # The group of all assets; without it, each area has a group.
+  # The group of all assets; without it, the groups are lists, marts, exports and platform.
   group: {name}
   # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
   # history_start: "2025-01-01"
@@ -128,7 +128,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         default=(), description="The first parts of all asset keys, and of the names of jobs, schedules and sensors."
     )
     group: str | None = Field(
-        default=None, description="The group of all assets; by default each area of the API has a group."
+        default=None, description="The group of all assets; by default they are lists, marts, exports and platform."
     )
     connections: Sequence[str] | None = Field(
         default=None, description="The names of the connections to read; by default all."
@@ -254,7 +254,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(alert_definitions(placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
-                func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, tags=placement.tags))
+                func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))
             )
 
     @property

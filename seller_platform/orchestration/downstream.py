@@ -183,7 +183,7 @@ def seller_asset_specs(
     since = history_start or history_start_of(_settings(database_url))
     by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
     return [
-        spec(each, each.area if isinstance(each, Dataset) else "marts", partitions_for(each, since, by_account))
+        spec(each, "lists" if isinstance(each, Dataset) else "marts", partitions_for(each, since, by_account))
         for each in sources
     ]
 

@@ -1,5 +1,6 @@
-"""Failures of a step that people can resolve: a sentence without a stack trace."""
+"""Failures of a step that people can resolve: a sentence without a stack trace, with next steps of the UI."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -19,12 +20,33 @@ ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account
 Month = Annotated[str, AfterValidator(lambda text: f"{read_month(text):%Y-%m}")]
 """The type of config that names a month, as YYYY-MM."""
 
+_COMMAND = r"`(?:[^`]* )?seller-platform "
+_IN_THE_UI = (
+    (rf"{_COMMAND}accept (\d+)`(?: or the job accept_held of the Dagster UI)?", r"the job accept_held of load \1"),
+    (rf"{_COMMAND}accept`", "the job accept_held"),
+    (rf"{_COMMAND}held`", "the failed checks reading_is_plausible"),
+    (rf"{_COMMAND}report request`", "the job request_reports"),
+    (rf"Run {_COMMAND}status`", "The failed checks say what is wrong"),
+    (rf", or run {_COMMAND}sync`", ""),
+    (rf"{_COMMAND}sync[^`]*`", "*Materialize* of its partitions"),
+)
+"""Commands in messages, and what does the same in the UI."""
+
+
+def in_the_ui(message: str) -> str:
+    """Return a message that names jobs and buttons of the UI in place of commands, where there are such."""
+    for command, instead in _IN_THE_UI:
+        message = re.sub(command, instead, message)
+    return message
+
 
 class ForeseenError(DagsterUserCodeProcessError, dg.Failure):  # in this order, in which their constructors chain
     """A failure that the run shows as its sentence alone. The step is not retried."""
 
     def __init__(self, message: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Keep the sentence and its metadata."""
+        message = in_the_ui(message)
+        metadata = {name: in_the_ui(each) if isinstance(each, str) else each for name, each in (metadata or {}).items()}
         described = SerializableErrorInfo(message, stack=[], cls_name=None)
         facts = {"metadata": metadata, "allow_retries": False, "user_code_process_error_infos": [described]}
         super().__init__(message, **facts)  # type: ignore[no-untyped-call]  # Dagster's

@@ -1,6 +1,5 @@
 """The names of definitions in a project, and the accounts that they read."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +13,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, KnownCo
 from seller_platform.warehouse.marts import Mart
 
 CONNECTION_TAG = "seller_platform/connection"
-"""The tag of assets and ops that read only one connection."""
-
-_LONGEST_TAG = 63
+"""The tag of ops, and the metadata of assets, that read only one connection."""
 
 Reader = TypeVar("Reader", KnownAccount, KnownConnection)
 
@@ -27,7 +24,7 @@ class Placement:
 
     Attributes:
         key_prefix: The first parts of all asset keys, and of the names of jobs, schedules and sensors.
-        group: The group of all assets; by default each area has a group.
+        group: The group of all assets; by default lists, marts, exports and platform.
         connections: The names of the connections to read; None for all.
         accounts: The keys of the accounts to read; None for all accounts of these connections.
         schedules: Whether the schedules are on when they are first loaded.
@@ -78,11 +75,12 @@ class Placement:
     @property
     def pool(self) -> str:
         """The concurrency pool of steps that call the API: of the connection, or of all connections."""
-        return "seller_api" if self._only_connection is None else f"seller_api_{self._only_connection}"
+        # Dagster allows everything but spaces in the names of pools.
+        return "_".join(["seller_api", *(self._only_connection or "").split()])
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags of assets and ops: the connection, if they read only one."""
+        """The tags of ops and the metadata of assets: the connection, if they read only one."""
         only = self._only_connection
         return {} if only is None else {CONNECTION_TAG: only}
 
@@ -105,10 +103,7 @@ class Placement:
 
     @property
     def _only_connection(self) -> str | None:
-        """The name of the only connection, as a value of a tag."""
-        if self.connections is None or len(self.connections) != 1:
-            return None
-        return re.sub(r"[^A-Za-z0-9_.-]", "_", next(iter(self.connections)))[:_LONGEST_TAG]
+        return next(iter(self.connections)) if self.connections is not None and len(self.connections) == 1 else None
 
     def _reads(self, each: KnownAccount | KnownConnection) -> bool:
         if isinstance(each, KnownConnection):

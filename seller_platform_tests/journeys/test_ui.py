@@ -346,10 +346,10 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
         execute(served, "DELETE FROM service.summaries WHERE account = %s", account)
     desk.materialize_orders(month)
     desk.open_when_quiet(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
-    command = desk.await_text(re.compile(r"seller-platform accept \d+"))
+    step = desk.await_text(re.compile(r"accept_held of load \d+"))
     description = desk.await_text(re.compile("stored rows was read"))
     desk.keep("reading-that-is-held")
-    load = re.findall(r"seller-platform accept (\d+)", command)[-1]
+    load = re.findall(r"accept_held of load (\d+)", step)[-1]
     config = f"ops: {{accept: {{config: {{load: {load}, accepted_by: Kim, reason: the month was withdrawn}}}}}}\n"
     desk.launch("accept_held", config)
     desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")

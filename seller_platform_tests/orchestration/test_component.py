@@ -63,6 +63,7 @@ def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mo
     assert {(key.asset_key, key.name) for key in others.asset_check_keys} == {
         (key.asset_key.with_prefix(PREFIX), key.name) for key in own.asset_check_keys
     }
+    assert {own.get(key).group_name for key in own.get_all_asset_keys()} == {"lists", "marts", "exports", "platform"}
     for key in own.get_all_asset_keys():
         node, other = own.get(key), others.get(key.with_prefix(PREFIX))
         assert other.parent_keys == prefixed(node.parent_keys)
@@ -194,13 +195,15 @@ def test_components_of_a_project_share_resources_and_have_their_own_pools() -> N
         op = definitions.resolve_assets_def(dg.AssetKey([*key, "seller", "orders"])).op
         return op.pool, op.tags.get("seller_platform/connection")
 
-    components = [_definitions(key_prefix=[name], connections=[name]) for name in ("eu", "us")]
+    components = [
+        _definitions(key_prefix=[name], connections=[of]) for name, of in (("eu", "eu"), ("jp", "東京 ストア"))
+    ]
     repository = dg.Definitions.merge(*components).get_repository_def()
 
-    assert {"eu_run_failures", "us_run_failures"} <= {each.name for each in repository.sensor_defs}
-    assert [facts(each, name) for each, name in zip(components, ("eu", "us"), strict=True)] == [
+    assert {"eu_run_failures", "jp_run_failures"} <= {each.name for each in repository.sensor_defs}
+    assert [facts(each, name) for each, name in zip(components, ("eu", "jp"), strict=True)] == [
         ("seller_api_eu", "eu"),
-        ("seller_api_us", "us"),
+        ("seller_api_東京_ストア", "東京 ストア"),
     ]
     assert facts(_definitions(connections=["eu", "us"])) == ("seller_api", None)
 

@@ -26,6 +26,7 @@ from seller_platform.errors import (
     TokenRefusedError,
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
+from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.tables import CONTRADICTED
@@ -241,7 +242,7 @@ def judgement_of(
         check_name=name,
         passed=False,
         description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.sentence}",
+        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first.sentence)}",
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), "not_listed": len(broken) - len(lines)},
     )
@@ -256,7 +257,7 @@ def _line(problem: SliceProblem, titles: Mapping[str, str]) -> dg.TableRecord:
         "rows": "" if problem.rows is None else str(problem.rows),
         "amount": "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
         "since": f"{problem.since:%Y-%m-%d %H:%M} UTC" if problem.since else "",
-        "reason": problem.message,
-        "next step": runnable(problem.next_step or "Follow the reason, then materialize the partition."),
+        "reason": in_the_ui(problem.message),
+        "next step": in_the_ui(runnable(problem.next_step or "Follow the reason, then materialize the partition.")),
     }
     return dg.TableRecord(cells)

@@ -53,7 +53,7 @@ def dataset_asset(
         placement.asset_key(dataset),
         deps=deps,
         description=describe_dataset(dataset, placement),
-        group_name=placement.group_of(dataset.area),
+        group_name=placement.group_of("lists"),
         kinds={"postgres"},
         tags={
             "seller_platform/slicing": dataset.slicing.name.lower(),

@@ -28,8 +28,6 @@ from seller_platform.warehouse.schema.tables import table_for
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
     from seller_platform.warehouse.exports.partitions import Exported, Partition
 
-GROUP = "export"
-
 
 def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -> Follower:
     """Return the export of a dataset or a mart as the sensor writes it."""
@@ -39,7 +37,7 @@ def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -
 
 def export_key(source: Source) -> dg.AssetKey:
     """Return the key of the asset that exports a dataset or a mart."""
-    return dg.AssetKey([GROUP, source.name])
+    return dg.AssetKey(["export", source.name])
 
 
 def export_asset(source: Source, history_start: date, folder: str, placement: Placement = WHOLE) -> dg.AssetsDefinition:
@@ -54,7 +52,7 @@ def export_asset(source: Source, history_start: date, folder: str, placement: Pl
         placement.key(export_key(source)),
         description=f"Delta table of {source_key.to_user_string()}. {source.doc}",
         code_version=exported_to(source, folder).version,
-        group_name=placement.group_of(GROUP),
+        group_name=placement.group_of("exports"),
         kinds={"deltalake"},
         metadata={
             "dagster/column_schema": table_schema(
