@@ -18,19 +18,17 @@ from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.automation.following import Follower
-from seller_platform.orchestration.charts.figures import Figure, alternative_text, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.charts.figures import Figure, chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import MARTS, ChartForm, Mart
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition, reporting
 from seller_platform.warehouse.marts.due import Derived
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
-
-GROUP = "marts"
 
 
 def mart_follower(mart: Mart, placement: Placement = WHOLE) -> Follower:
@@ -59,7 +57,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         placement.asset_key(mart),
         description=describe_mart(mart, placement),
         code_version=mart.version,
-        group_name=placement.group_of(GROUP),
+        group_name=placement.group_of("marts"),
         kinds={"postgres", "sql"},
         metadata={
             "dagster/column_schema": table_schema(mart_table_for(mart)),
@@ -147,15 +145,14 @@ def _made(build: Build, read_after: int, names: AccountNames) -> Made:
 
 def _chart(build: Build, account: KnownAccount | None) -> str:
     """Return the chart of a build as an image in Markdown."""
-    chart, rows = build.mart.chart, build.chart_rows
+    declared, rows = build.mart.chart, build.chart_rows
     names = [name for name in (rows[0] if rows else ()) if name not in ("label", "currency")]
     figure = Figure(
-        title=chart.title,
+        title=declared.title,
         subject=subject_of(build.account, build.window, account),
-        unit=chart.unit.format(currency=rows[0].get("currency", "") if rows else ""),
+        unit=declared.unit.format(currency=rows[0].get("currency", "") if rows else ""),
         labels=tuple(row["label"] for row in rows),
         series={name: tuple(row[name] for row in rows) for name in names},
-        when_empty=chart.when_empty,
+        when_empty=declared.when_empty,
     )
-    svg = line_chart(figure) if chart.form is ChartForm.LINES else bar_chart(figure)
-    return markdown_image(alternative_text(figure), svg)
+    return markdown_image(figure.text, chart(figure, declared.form))
