@@ -15,8 +15,8 @@ import seller_platform
 import seller_platform.dagster as public_dagster
 from seller_platform.documentation import page_named
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
-from seller_platform_tests.lock import PYTHONS, TOP, requirements
 from seller_platform_tests.names import NAMES, TABLES, current_names, renewed, stored_names
+from tools.lock import PYTHONS, TOP, requirements
 
 PAGE = page_named("promises").text
 

@@ -44,12 +44,12 @@ from seller_platform.warehouse.connections.secrets import SecretBox, key_file, n
 from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
-from seller_platform_tests.lock import PYTHONS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.raw_server import Answer, serving
 from seller_platform_tests.support.stored_rows import connect_accounts
+from tools.lock import PYTHONS
 
 pytestmark = pytest.mark.slow
 

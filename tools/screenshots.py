@@ -1,4 +1,4 @@
-"""Renews the pictures of the README and the pages: `python -m seller_platform_tests.screenshots`.
+"""Renews the pictures of the README and the pages: `python -m tools.screenshots`.
 
 It runs the tests of the Dagster UI in a browser, which take some minutes and need Debian's `chromium-headless-shell`.
 The home of the tests is /tmp/shop, which messages in the pictures show.

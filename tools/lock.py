@@ -1,4 +1,4 @@
-"""Writes the lock files: `python -m seller_platform_tests.lock`.
+"""Writes the lock files: `python -m tools.lock`.
 
 `requirements.lock` has every package of every extra but `notebook`, with the hashes of its files on PyPI. CI installs
 it.
