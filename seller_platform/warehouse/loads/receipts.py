@@ -53,6 +53,15 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     return {row["account"]: Receipt.of(row) for row in database.execute(statement).mappings()}
 
 
+def last_tries(database: Database, dataset: Dataset) -> dict[str, tuple[datetime, str | None]]:
+    """Return when each slice of a list without months was last tried, by account, and the class of its error."""
+    tried_at = func.greatest(SLICES.c.read_at, SLICES.c.failed_at)
+    statement = select(SLICES.c.account, tried_at, SLICES.c.error).where(
+        SLICES.c.dataset == dataset.name, tried_at.is_not(None)
+    )
+    return {account: (at, error) for account, at, error in database.execute(statement)}
+
+
 _UNREPORTED = text("""
     SELECT load.* FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
     WHERE slice.load_id IS NOT NULL AND slice.reported_load_id IS DISTINCT FROM slice.load_id
