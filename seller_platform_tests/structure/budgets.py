@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_181,
     "cli": 8_256,
-    "orchestration": 5_687,
+    "orchestration": 5_681,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,

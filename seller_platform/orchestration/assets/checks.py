@@ -238,13 +238,14 @@ def judgement_of(
     lines, first = [_line(each, titles) for each in broken[:_LINES_SHOWN]], broken[0]
     named = ", ".join(dict.fromkeys(filter(None, (str(lines[0].data[cell]) for cell in ("title", "account", "month")))))
     is_error = any(each.severity == "error" and each.acknowledged_by is None for each in broken)
+    more = {"not_listed": len(broken) - len(lines)} if len(broken) > len(lines) else {}
     return dg.AssetCheckResult(
         check_name=name,
         passed=False,
         description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
         f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first.sentence)}",
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-        metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), "not_listed": len(broken) - len(lines)},
+        metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), **more},
     )
 
 

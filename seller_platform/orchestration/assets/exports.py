@@ -7,7 +7,7 @@ reach it in its object store.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import dagster as dg
 
@@ -21,12 +21,8 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import Source, exported_to
 from seller_platform.warehouse.schema.tables import table_for
-
-if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
-    from seller_platform.warehouse.exports.partitions import Exported, Partition
 
 
 def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -> Follower:
@@ -70,7 +66,16 @@ def export_asset(source: Source, history_start: date, folder: str, placement: Pl
     ) -> Callable[[str | None], Made]:
         before = newest_event(context.instance)
         parts = {key: (None, None) if key is None else read_partition_key(key) for key in keys}
-        results = _export(warehouse.database, source, [*parts.values()], folder, context.run.run_id)
+        results: Mapping[Any, Any]
+        try:
+            # Its import takes a while, and fails without the extra `lake`.
+            from seller_platform.warehouse.exports.partitions import export_partitions
+
+            results = export_partitions(
+                warehouse.database, source, [*parts.values()], folder, run_id=context.run.run_id
+            )
+        except SellerPlatformError as error:
+            results = dict.fromkeys(parts.values(), error)
 
         def made(key: str | None) -> Made:
             result = results[parts[key]]
@@ -91,15 +96,3 @@ def export_asset(source: Source, history_start: date, folder: str, placement: Pl
 
     inputs = [source] if isinstance(source, Dataset) else []
     return derived_asset(spec, source, inputs, exporter, placement, done="exported")
-
-
-def _export(
-    database: Database, source: Source, partitions: Sequence["Partition"], folder: str, run_id: str
-) -> Mapping["Partition", "Exported | SellerPlatformError"]:
-    try:
-        # Its import takes a while, and fails without the extra `lake`.
-        from seller_platform.warehouse.exports.partitions import export_partitions
-
-        return export_partitions(database, source, partitions, folder, run_id=run_id)
-    except SellerPlatformError as error:
-        return dict.fromkeys(partitions, error)
