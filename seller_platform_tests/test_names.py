@@ -24,7 +24,7 @@ PAGE = page_named("promises").text
 def test_the_names_are_those_of_their_file(database_url: str) -> None:
     written = renewed(stored_names(), current_names(database_url))
 
-    assert written.splitlines() == NAMES.read_text().splitlines(), "run `python -m seller_platform_tests.regenerate`"
+    assert written.splitlines() == NAMES.read_text().splitlines(), "run `python -m tools.regenerate`"
 
 
 def test_a_name_stays_until_the_next_major_version() -> None:

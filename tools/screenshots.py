@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from seller_platform_tests.documentation import PAGES
 from seller_platform_tests.journeys import test_ui
+from tools.documentation import PAGES
 
 
 def main() -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 from shlex import quote
 
 from seller_platform.cli.processes import free_port
-from seller_platform_tests.documentation import README
 from seller_platform_tests.documents.markdown import Document, typed
 from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment
+from tools.documentation import README
 
 _EXAMPLE = "example.py"
 _NOTEBOOK = "jupyter execute first_look.ipynb"

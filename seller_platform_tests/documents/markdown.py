@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from seller_platform_tests.documentation import ARCHITECTURE, PAGES, README
+from tools.documentation import ARCHITECTURE, PAGES, README
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(seller-platform [^`]+)`")

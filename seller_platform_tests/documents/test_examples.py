@@ -21,12 +21,12 @@ from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.warehouse.marts.rules.formulas import read_formula
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.documents.shell import PASSWORD, Shell
 from seller_platform_tests.support.engines import install_duckdb_extension
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.processes import environment, free_port
+from tools.documentation import PAGES, README
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 

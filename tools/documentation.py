@@ -23,8 +23,8 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.migrations.upgrade import KINDS
-from seller_platform_tests.api_reference import http_api, python_api, table
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
+from tools.api_reference import http_api, python_api, table
 
 _TOP = Path(__file__).parents[1]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"

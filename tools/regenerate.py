@@ -1,4 +1,4 @@
-"""Writes all generated files: `python -m seller_platform_tests.regenerate`.
+"""Writes all generated files: `python -m tools.regenerate`.
 
 It writes the pages of reference, the tree of ARCHITECTURE.md and the file of names. Read the difference before it is
 committed.
@@ -16,7 +16,8 @@ def main() -> None:
     # The pages of reference and the names must not depend on the environment.
     for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
         del os.environ[variable]
-    from seller_platform_tests import documentation, names  # they import Dagster's definitions
+    from seller_platform_tests import names  # these two import Dagster's definitions
+    from tools import documentation
 
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
