@@ -99,13 +99,9 @@ def check() -> None:
 
 
 @contextmanager
-def ending(action: Action, *, at_once: Action | None = None) -> Iterator[None]:
-    """Run an action if the process is ended by force within the block.
-
-    Args:
-        at_once: Runs in another thread as soon as a signal comes.
-    """
-    key = register(action, at_once=at_once)
+def ending(action: Action) -> Iterator[None]:
+    """Run an action if the process is ended by force within the block."""
+    key = register(action)
     try:
         yield
     finally:
@@ -113,7 +109,11 @@ def ending(action: Action, *, at_once: Action | None = None) -> Iterator[None]:
 
 
 def register(action: Action, *, at_once: Action | None = None) -> object:
-    """Run an action if the process is ended by force, until `unregister` is called with the result."""
+    """Run an action if the process is ended by force, until `unregister` is called with the result.
+
+    Args:
+        at_once: Runs in another thread as soon as a signal comes.
+    """
     key = object()
     _state.actions[key] = (action, at_once)
     return key

@@ -116,16 +116,12 @@ def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> 
         # Importing Dagster takes a second.
         from seller_platform.orchestration.assets.marts import report_builds
         from seller_platform.orchestration.assets.reporting import report
-        from seller_platform.orchestration.instance.command_runs import end_dead_runs
         from seller_platform.orchestration.instance.home import open_instance
 
         with open_instance(home) as instance:
-            dead = end_dead_runs(instance)
             report(instance, installation.database)
             if builds:
                 report_builds(instance, installation.database, builds)
-    if dead:
-        note(f"Runs of commands that were killed are marked as canceled: {dead}.")
 
 
 def make_home(server_folder: str | None = None) -> Settings:

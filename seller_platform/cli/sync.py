@@ -220,7 +220,7 @@ def sync(
     Where SELLER_API_REQUESTS_PER_DAY limits the requests of a connection, it reads what they suffice for: the newest
     days first, and last what it only reads again. --plan says before what each dataset takes, and what would be left.
 
-    --sample is for installations without Dagster, whose schedule sample_hourly does the same: each hour it spends a
+    --sample is for installations without Dagster, whose schedule sample does the same: each hour it spends a
     share of the requests, a hundredth of a day's at most, and loads what differs. `status` says what follows from it.
 
     It ends with the same exit code as `status`, also for what other runs left: see `seller-platform status --help`.
@@ -248,8 +248,13 @@ def sync(
     report(output, synced, error, said=said)
 
 
-def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
+def run_sync(
+    installation: Installation, selection: SliceOptions, output: Output, *, not_before: date = date.min
+) -> Synced:
     """Discover the accounts, load the selected slices, and return the result.
+
+    Args:
+        not_before: The first day that is loaded, where history began earlier.
 
     Raises:
         NotConnectedError: No connection is authorised yet.
@@ -285,7 +290,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             return synced
         read = {receipt.account for receipt in synced.receipts}
         chosen = [each for each in accounts_named(database, selection.accounts) if each.connection in read]
-        planner = planner_for(installation, chosen, since)
+        planner = planner_for(installation, chosen, max(since, not_before))
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
         division = planner.divide(planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too))
         postpone(database, division)

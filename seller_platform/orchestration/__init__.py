@@ -1,11 +1,11 @@
 """Dagster: assets, checks, partitions, schedules, sensors and storage.
 
-Schedules and the jobs that a person launches ask the planner of `ingest/loads` which slices are due, make runs over
-ranges of their partitions (`automation/runs`) and add them to the queue, whose limits are in dagster.yaml. For a
-backfill that is launched in the UI, Dagster itself makes the runs (`partitions.backfill_policy_of`), and the budget
-of requests counts when they load. In each run the dataset's asset makes slices of its partitions, has `load_each` of
-`ingest/loads` load them, and reports events and checks. The sensor of `automation/following` requests the marts and
-exports that follow.
+A run is requested by a schedule or a sensor, or a person launches it. Schedules ask the planner of `ingest/loads` which
+slices are due, and request runs over ranges of their partitions (`automation/runs`); a sensor does so for the job
+`refresh_now`. Runs wait in the queue, whose limits are in dagster.yaml. For a backfill that is launched in the UI,
+Dagster itself makes the runs (`partitions.backfill_policy_of`), and the budget of requests counts when they load. In
+each run the dataset's asset makes slices of its partitions, has `load_each` of `ingest/loads` load them, and reports
+events and checks. The sensor of `automation/following` requests the marts and exports that follow.
 
 - `definitions`: everything Dagster loads
 - `component`: the component that mounts them in other projects

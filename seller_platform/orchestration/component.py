@@ -25,17 +25,17 @@ from seller_platform.orchestration.assets.datasets import asset_for, load_partit
 from seller_platform.orchestration.assets.exports import export_asset, export_follower
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
-from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.assets.reports import report_definitions, request_step
 from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.orchestration.automation.following import following_definitions
-from seller_platform.orchestration.automation.schedules import schedule_definitions
+from seller_platform.orchestration.automation.schedules import daily_definitions, schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
 from seller_platform.orchestration.jobs.cost_writes import cost_job
-from seller_platform.orchestration.jobs.run_requests import loading_jobs
+from seller_platform.orchestration.jobs.loading import loading_definitions
 from seller_platform.orchestration.jobs.today import today_definitions
-from seller_platform.orchestration.placement import Placement
+from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
@@ -74,8 +74,12 @@ attributes:
   # datasets: [orders, transactions, inventory]
   # connections: [default]
   # accounts: [us-1042]
-  # Whether the schedules are on when they are first loaded.
-  schedules: true
+  # The schedules: true, false (all are off when they are first loaded), or settings of some of them. Times are in UTC.
+  schedules:
+    refresh: {{cron: "0 11,12,14,18 * * *"}}
+    # reread: {{cron: "0 13 * * 0", datasets: [transactions]}}
+    # snapshot: {{enabled: true, accounts: [us-1042]}}
+    # orders_today, sample, daily: likewise
   # Whether sensors report what is wrong with slices, and failed runs of the instance, to the webhook
   # SELLER_PLATFORM_ALERT_WEBHOOK_URL.
   alerts: true
@@ -146,7 +150,11 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         default=None,
         description="The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.",
     )
-    schedules: bool = Field(default=True, description="Whether the schedules are on when they are first loaded.")
+    schedules: bool | Schedules = Field(
+        default=True,
+        description="Whether the schedules are on when they are first loaded, or the settings of each: "
+        f"{', '.join(Schedules.model_fields)}.",
+    )
     alerts: bool = Field(
         default=True,
         description="Whether sensors report what is wrong with slices, and the failed runs of the instance, "
@@ -183,12 +191,19 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         """Return the definitions for a project with a folder of components."""
         return self.definitions()
 
-    def definitions(self, settings: Settings | None = None, history_start: date | None = None) -> dg.Definitions:
+    def definitions(
+        self,
+        settings: Settings | None = None,
+        history_start: date | None = None,
+        *,
+        daily: Sequence[dg.OpDefinition] = (),
+    ) -> dg.Definitions:
         """Return the definitions.
 
         Args:
             settings: By default those of the environment.
             history_start: The first day of history; by default that of the component or the warehouse.
+            daily: Further steps of the job `daily`.
 
         Raises:
             SettingsError: The attributes contradict each other, or name an unknown dataset.
@@ -233,13 +248,9 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 schedule_definitions(history_start, refreshed, placement),
             ]
-
-            def asset_job(since: date) -> dg.JobDefinition:
-                return self.definitions(settings, since).resolve_implicit_global_asset_job_def()
-
-            loading = loading_jobs(history_start, asset_job, placement, datasets)
+            parts.append(loading_definitions(history_start, placement, datasets))
             acknowledging = acknowledge_job((*datasets, *marts), placement)
-            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement), acknowledging]))
+            parts.append(dg.Definitions(jobs=[accept_job(placement), acknowledging]))
             if _COVERAGE in extras:
                 parts.append(coverage_definitions(placement, datasets=refreshed))
             if _ORDERS_TODAY in extras:
@@ -249,7 +260,10 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             if COST_PERIODS in datasets:
                 parts.append(dg.Definitions(jobs=[cost_job(placement)]))
             if REPORT_ROWS in datasets:
-                parts.append(report_definitions(history_start, placement=placement))
+                request = request_step(placement)
+                parts.append(report_definitions(history_start, request, placement=placement))
+                daily = [request, *daily]
+            parts.append(daily_definitions(daily, placement))
             if self.alerts:
                 parts.append(alert_definitions(placement))
             owners = list(self.owners or [settings.owner])
@@ -329,7 +343,10 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         connections, accounts = (
             None if names is None else frozenset(names) for names in (self.connections, self.accounts)
         )
-        return Placement(tuple(self.key_prefix), self.group, connections, accounts, self.schedules)
+        schedules = self.schedules
+        if isinstance(schedules, bool):
+            schedules = Schedules() if schedules else SCHEDULES_OFF
+        return Placement(tuple(self.key_prefix), self.group, connections, accounts, schedules)
 
     def _datasets(self) -> Sequence[Dataset]:
         """Return the datasets to read, in their usual order; the accounts are always read."""

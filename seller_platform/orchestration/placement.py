@@ -1,11 +1,12 @@
 """The names of definitions in a project, and the accounts that they read."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import dagster as dg
+from pydantic import Field
 
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
@@ -18,6 +19,36 @@ CONNECTION_TAG = "seller_platform/connection"
 Reader = TypeVar("Reader", KnownAccount, KnownConnection)
 
 
+class ScheduleSettings(dg.Model, dg.Resolvable):
+    """When a schedule runs, and what it reads."""
+
+    enabled: bool | None = Field(
+        default=None,
+        description="Whether it is on when it is first loaded; by default all are but `snapshot` and `orders_today`.",
+    )
+    cron: str | None = Field(default=None, description="When it runs, in UTC.")
+    datasets: Sequence[str] | None = Field(
+        default=None, description="The datasets that `refresh`, `reread` and `snapshot` read; by default all."
+    )
+    accounts: Sequence[str] | None = Field(
+        default=None, description="The keys of the accounts that these and `orders_today` read; by default all."
+    )
+
+
+class Schedules(dg.Model, dg.Resolvable):
+    """The settings of each schedule."""
+
+    refresh: ScheduleSettings = ScheduleSettings()
+    reread: ScheduleSettings = ScheduleSettings()
+    snapshot: ScheduleSettings = ScheduleSettings()
+    orders_today: ScheduleSettings = ScheduleSettings()
+    sample: ScheduleSettings = ScheduleSettings()
+    daily: ScheduleSettings = ScheduleSettings()
+
+
+SCHEDULES_OFF = Schedules(**dict.fromkeys(Schedules.model_fields, ScheduleSettings(enabled=False)))
+
+
 @dataclass(frozen=True)
 class Placement:
     """How the definitions of a component are named, and which accounts they read.
@@ -27,14 +58,14 @@ class Placement:
         group: The group of all assets; by default lists, marts, exports and platform.
         connections: The names of the connections to read; None for all.
         accounts: The keys of the accounts to read; None for all accounts of these connections.
-        schedules: Whether the schedules are on when they are first loaded.
+        schedules: When they run, and what they read.
     """
 
     key_prefix: tuple[str, ...] = ()
     group: str | None = None
     connections: frozenset[str] | None = None
     accounts: frozenset[str] | None = None
-    schedules: bool = True
+    schedules: Schedules = field(default_factory=Schedules)
 
     def key(self, key: dg.AssetKey) -> dg.AssetKey:
         """Return an asset's key with the prefix."""
@@ -52,10 +83,22 @@ class Placement:
         """Return the name of a job, a schedule or a sensor."""
         return "_".join((*self.key_prefix, name))
 
-    @property
-    def schedule_status(self) -> dg.DefaultScheduleStatus:
-        """The status of a schedule that is on by default."""
-        return dg.DefaultScheduleStatus.RUNNING if self.schedules else dg.DefaultScheduleStatus.STOPPED
+    def schedule(self, name: str, cron: str, *, is_on: bool = True) -> dict[str, Any]:
+        """Return name, time and status of a schedule, as Dagster's definitions take them.
+
+        Args:
+            cron: When it runs, where its settings do not say so; `is_on` likewise.
+        """
+        own: ScheduleSettings = getattr(self.schedules, name)
+        is_on = is_on if own.enabled is None else own.enabled
+        status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
+        when = {"cron_schedule": own.cron or cron, "execution_timezone": "UTC"}
+        return {"name": self.name_of(name), "default_status": status, **when}
+
+    def read_by(self, schedule: str, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Return the datasets that a schedule reads."""
+        names = getattr(self.schedules, schedule).datasets
+        return [each for each in datasets if names is None or each.name in names]
 
     @property
     def is_whole(self) -> bool:
@@ -87,19 +130,29 @@ class Placement:
     def job(
         self, name: str, step: str, description: str, *, calls_api: bool = True
     ) -> Callable[[Callable[..., object]], dg.JobDefinition]:
-        """Return a decorator that makes a job of a function, its only step, which returns nothing."""
+        """Return a decorator that makes a job of a function, its only step."""
+        op = self.op(step, description, calls_api=calls_api)
+        return lambda function: self.job_of(name, op(function))
+
+    def op(
+        self, step: str, description: str, *, calls_api: bool = True
+    ) -> Callable[[Callable[..., object]], dg.OpDefinition]:
+        """Return a decorator that makes a step of a function which returns nothing."""
         pool, nothing = self.pool if calls_api else None, dg.Out(dg.Nothing)
-        op = dg.op(name=self.name_of(step), pool=pool, tags=self.tags, description=description, out=nothing)
+        return dg.op(name=self.name_of(step), pool=pool, tags=self.tags, description=description, out=nothing)
 
-        def job_of(function: Callable[..., object]) -> dg.JobDefinition:
-            graph = dg.GraphDefinition(self.name_of(name), description=description, node_defs=[op(function)])
-            return graph.to_job()
-
-        return job_of
+    def job_of(self, name: str, step: dg.OpDefinition) -> dg.JobDefinition:
+        """Return the job of a step."""
+        return dg.GraphDefinition(self.name_of(name), description=step.description, node_defs=[step]).to_job()
 
     def chosen(self, known: Iterable[Reader]) -> list[Reader]:
         """Return the accounts or the connections that are read."""
         return [each for each in known if self._reads(each)]
+
+    def accounts_of(self, schedule: str, known: Iterable[KnownAccount]) -> list[KnownAccount]:
+        """Return the accounts that a schedule reads."""
+        keys = getattr(self.schedules, schedule).accounts
+        return [each for each in self.chosen(known) if keys is None or each.key in keys]
 
     @property
     def _only_connection(self) -> str | None:

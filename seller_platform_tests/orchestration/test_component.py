@@ -96,11 +96,12 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     assert named(others) == tuple({f"shop_market_{name}" for name in names} for names in named(own))
     assert {"shop_market_request_reports", "shop_market_write_costs"} <= {each.name for each in others.get_all_jobs()}
     assert {name for name, keys in sensors.items() if keys} == {
-        f"shop_market_{name}" for name in ("discover_accounts", "report_jobs", "marts_and_exports")
+        f"shop_market_{name}"
+        for name in ("coverage", "discover_accounts", "report_jobs", "requested_loads", "marts_and_exports")
     }
     assert {name for name, keys in schedules.items() if not keys} == {
         "shop_market_orders_today",
-        "shop_market_request_reports_daily",
+        "shop_market_daily",
     }
     for keys in (*sensors.values(), *schedules.values()):
         assert all(list(key.path[:2]) == PREFIX for key in keys)
@@ -142,19 +143,19 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
 
     assert alone == {
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
-        "jobs": {"accept_held", "acknowledge", "backfill_history", "refresh_now"},
-        "schedules": {"refresh_sales", "reread_sales"},
-        "sensors": {"checks_of_slices", "discover_accounts", "marts_and_exports"},
+        "jobs": {"accept_held", "acknowledge", "extend_history", "refresh_now"},
+        "schedules": {"refresh", "reread", "snapshot"},
+        "sensors": {"checks_of_slices", "discover_accounts", "marts_and_exports", "requested_loads"},
     }
     assert {kind: names - alone[kind] for kind, names in extended.items()} == {
         "assets": {"platform/coverage", "platform/sample"},
         "jobs": {"read_orders_today"},
-        "schedules": {"coverage_hourly", "orders_today", "sample_hourly"},
-        "sensors": set(),
+        "schedules": {"orders_today", "sample"},
+        "sensors": {"coverage"},
     }
     for chosen in ({"accounts": ["A"]}, {"connections": ["default"]}):  # it does not speak for all accounts
         names = _names(_definitions(datasets=["orders", "sample"], alerts=False, **chosen))
-        assert "sample_hourly" not in names["schedules"]
+        assert "sample" not in names["schedules"]
     for dataset in DATASETS:
         needed = [dataset.name, "inventory"] if dataset.name == "cost_periods" else [dataset.name]
         assert f"seller/{dataset.name}" in _keys(_definitions(datasets=needed))
@@ -372,7 +373,7 @@ def test_only_chosen_accounts_are_read_judged_and_scheduled(
         instance, scheduled_execution_time=datetime(2026, 4, 10, 11, tzinfo=UTC), resources=resources
     ) as context:
         add_accounts(instance, KEYS, "shop_market_selected_accounts")
-        tick = definitions.resolve_schedule_def("shop_market_refresh_sales").evaluate_tick(context)
+        tick = definitions.resolve_schedule_def("shop_market_refresh").evaluate_tick(context)
     steps = {"seller/accounts": "", "seller/orders": month, "export/orders": month, "platform/coverage": ""}
     for name, partition in steps.items():
         result = _materialize(loaded, definitions, [name], partition)

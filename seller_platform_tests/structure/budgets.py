@@ -10,17 +10,17 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_181,
-    "cli": 8_256,
-    "orchestration": 5_681,
+    "cli": 8_171,
+    "orchestration": 5_537,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,
     "answers": 1_365,
-    "ingest": 3_394,
+    "ingest": 3_387,
     "client": 4_387,
-    "warehouse": 19_349,
+    "warehouse": 19_342,
     "contract": 1_323,
-    "tests": 55_882,
+    "tests": 55_898,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

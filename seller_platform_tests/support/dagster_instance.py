@@ -53,12 +53,16 @@ def newest_metadata(instance: dg.DagsterInstance, key: dg.AssetKey, partition: s
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 LAUNCH = """
-mutation ($location: String!, $job: String!, $assets: [AssetKeyInput!], $config: RunConfigData!) {
+mutation (
+  $location: String!, $job: String!, $assets: [AssetKeyInput!], $config: RunConfigData!, $tags: [ExecutionTag!]
+) {
   launchRun(executionParams: {
     selector: {
       repositoryName: "__repository__", repositoryLocationName: $location, jobName: $job, assetSelection: $assets
-    }, runConfigData: $config
+    }, runConfigData: $config, executionMetadata: {tags: $tags}
   }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
 }
 """
@@ -79,10 +83,14 @@ class CodeLocation:
         ).data
         return answer
 
-    def launch(self, job: str, *assets: str, config: Mapping[str, Any] = MappingProxyType({})) -> str:
+    def launch(
+        self, job: str, *assets: str, config: Mapping[str, Any] = _NOTHING, tags: Mapping[str, str] = _NOTHING
+    ) -> str:
         """Launch a run as the UI does, and return its id."""
-        keys = [{"path": [asset]} for asset in assets] or None
-        launched = self.ask(LAUNCH, location=self.name, job=job, assets=keys, config=dict(config))["launchRun"]
+        keys = [{"path": asset.split("/")} for asset in assets] or None
+        of_run = [{"key": key, "value": value} for key, value in tags.items()]
+        answer = self.ask(LAUNCH, location=self.name, job=job, assets=keys, config=dict(config), tags=of_run)
+        launched = answer["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 

@@ -73,3 +73,9 @@ def latest_receipts(database: Database) -> tuple[Receipt, ...]:
     slice_ = (load.dataset, load.account, load.window_start, load.window_end)
     statement = select(PUBLISHED_LOADS).distinct(*slice_).order_by(*slice_, load.id.desc())
     return tuple(Receipt.of(row) for row in database.execute(statement).mappings())
+
+
+def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
+    """Return the receipts of a Dagster run, in the order in which its loads began."""
+    statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
+    return tuple(Receipt.of(row) for row in database.execute(statement).mappings())

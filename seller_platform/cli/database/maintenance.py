@@ -106,7 +106,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     """Delete old snapshots except one a month, receipts that nothing refers to, and old events and runs of Dagster.
 
     Rows of dated lists are never deleted. Every partition keeps its last state in Dagster, and the schedule
-    `prune_daily` does the same with the defaults. Tables that SELLER_PLATFORM_EXPORT_DIR holds are compacted, and their
+    `daily` does the same with the defaults. Tables that SELLER_PLATFORM_EXPORT_DIR holds are compacted, and their
     files are deleted a week after they were replaced.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import

@@ -116,13 +116,18 @@ def build(
         declared = marts_with(settings.profit_formula, settings.journal_accounts)
         chosen = marts_named(names, declared)
         keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
-        with installation.database.begin() as connection:
-            states = [
-                state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)
-            ]
+        states = states_of(installation, chosen, keys, months)
         due = [state for state in states if not state.missing and (full or not state.is_current)]
-        builds, failures = _build(installation, chosen, due, output) if due else ([], {})
+        builds, failures = build_due(installation, chosen, due, output) if due else ([], {})
     _report(states, due, builds, failures, output)
+
+
+def states_of(
+    installation: Installation, chosen: Sequence[Mart], keys: Sequence[str], months: Sequence[Window]
+) -> list[PartitionState]:
+    """Return the partitions of marts, and whether each is current."""
+    with installation.database.begin() as connection:
+        return [state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)]
 
 
 def chosen_partitions(
@@ -167,10 +172,10 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
     return [by_name[name] for name in dict.fromkeys(bare)] if names else declared
 
 
-def _build(
+def build_due(
     installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output
 ) -> tuple[list[Build], dict[str, SellerPlatformError]]:
-    """Build partitions, and return what was built, and the error of each that failed by its name."""
+    """Build partitions, report them, and return what was built, and the error of each that failed by its name."""
     database, marts_of = installation.database, {mart.name: mart for mart in chosen}
     builds, failures = list[Build](), dict[str, SellerPlatformError]()
     with output.progress("Building marts", len(due)) as show:

@@ -187,9 +187,6 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
         yield warn("Dagster daemon", f"these parts give no sign of life: {', '.join(instance_health.silent)}", step)
     else:
         yield ok("Dagster daemon", f"alive at {heartbeat:%H:%M:%S} UTC")
-    if instance_health.dead_runs:
-        message = f"{count_of(instance_health.dead_runs, 'run', 'is')} marked as started by a command that has ended"
-        yield warn("Dagster runs", message, "`seller-platform sync`, which marks them as canceled")
     yield examine_connections(most_connections(database), instance_health.most_runs)
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing and not instance_health.partitions:

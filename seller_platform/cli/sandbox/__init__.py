@@ -2,7 +2,6 @@
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C; with `--live`, each day of the sandbox is loaded
-- `loading`: loads lists by runs of Dagster in the process of `demo` or `dev`
 - `local_stack`: the sandbox service and the environment that points at it
 - `serving`: the service over the sandbox
 - `fill`: fills a service's database

@@ -1,6 +1,5 @@
 """`seller-platform demo`: connects to the sandbox, loads every list and all costs, and checks the rows."""
 
-import gc
 import os
 import re
 import threading
@@ -16,7 +15,7 @@ from seller_platform.cli.installation import Installation, make_home, open_insta
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.cli.sync import SyncDocument, Synced, current_problems, problem_of, report
+from seller_platform.cli.sync import SliceOptions, SyncDocument, current_problems, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
@@ -24,10 +23,9 @@ from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.network import http_client
 from seller_platform.settings import DEMO_FOLDER, Settings
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
-from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.fingerprints import fingerprints
@@ -61,8 +59,8 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     It loads the newest 13 months: a year, and the same month of the year before. At its end it prints the command
     that loads the others.
 
-    It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
-    the folder `sandbox` of the home folder. It can be run again at any time.
+    It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL. `dev` shows in the Dagster UI what it
+    has loaded. Its files are in the folder `sandbox` of the home folder. It can be run again at any time.
     """
     settings = make_home(DEMO_FOLDER)
     with open_local_stack(
@@ -74,7 +72,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             # All months are loaded now, also those before the history of an earlier `demo` or `dev`.
             extend_history(installation.database, installation.settings.history_start)
             since = keep_history_start(installation.database, installation.settings.history_start)
-            synced = _load(installation, since, output)
+            synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced, current_problems(installation)) or _difference(installation, stack, since)
             insights = list[str]()
             if problem is None:
@@ -89,24 +87,6 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     for line in ("", *insights, ""):
         output.line(line)
     _show_next_steps(settings, output, earlier)
-
-
-def _load(installation: Installation, since: date, output: Output) -> Synced:
-    """Load all months by runs of Dagster, in this process, and return the result."""
-    database = installation.database
-    with output.progress("Starting Dagster", None):
-        gc.disable()  # a third of the time of importing Dagster is collections, and modules are no garbage
-        from seller_platform.cli.sandbox.loading import load_history  # the environment was just set
-
-        gc.freeze()
-        gc.enable()
-    ends = load_history(installation, output, since)
-    return Synced(
-        [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)],
-        {name: problem for end in ends for name, problem in end.failures.items()},
-        frozenset(message for end in ends for message in end.not_offered),
-        account_titles(database),
-    )
 
 
 def _show_next_steps(settings: Settings, output: Output, earlier: Window) -> None:

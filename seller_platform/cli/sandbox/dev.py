@@ -14,19 +14,26 @@ import click
 import httpx
 
 from seller_platform import interruption
+from seller_platform.cli.derived.marts import build_due, states_of
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.fill import accounts_option, months_option
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
+from seller_platform.contract import Window
 from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
 from seller_platform.network import http_client
 from seller_platform.settings import DEMO_FOLDER
+from seller_platform.warehouse.connections.accounts import accounts as listed
+from seller_platform.warehouse.marts import MARTS
 
 _LOOK_SECONDS = 1.0
+_DAYS = 30
+_UNFINISHED = ("NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
 # With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
@@ -136,10 +143,7 @@ def dev(
             dagster.callback(ask_all_to_end)
             if loads_last_month:
                 output.say("Loading the last month; it takes about half a minute.")
-                from seller_platform.cli.sandbox.loading import load_last_month  # the environment was just set
-
-                failures = [item for end in load_last_month(installation, output) for item in end.failures.items()]
-                for name, problem in failures:
+                for name, problem in _load_last_month(installation, output).items():
                     output.say(f"not loaded: {name}: {problem}")
             if since is not None:
                 programs.insert(2, start("live"))
@@ -178,17 +182,32 @@ def _prepare(installation: Installation, stack: LocalStack, output: Output) -> s
     return str(dagster_home(installation.settings.home))
 
 
+def _load_last_month(installation: Installation, output: Output) -> Mapping[str, str]:
+    """Load the months of the last 30 days, build their marts, and return why parts failed, by their names."""
+    today = utc_now().date()
+    since = (today - timedelta(days=_DAYS)).replace(day=1)
+    synced = run_sync(installation, SliceOptions(), output, not_before=since)
+    keys = [each.key for each in listed(installation.database)]
+    months = list(Window(since, Window.month_of(today).end).months())
+    due = [each for each in states_of(installation, MARTS, keys, months) if not each.missing and not each.is_current]
+    _, failures = build_due(installation, MARTS, due, output)
+    return {**synced.failures, **{name: str(failure) for name, failure in failures.items()}}
+
+
 @contextmanager
 def _without_unfinished_runs(home: Path) -> Iterator[None]:
     """Cancel the runs that are not finished after the block, when no program executes them any more."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from seller_platform.orchestration.instance.command_runs import end_dead_runs
+    import dagster as dg
+
     from seller_platform.orchestration.instance.home import open_instance
 
+    unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus(name) for name in _UNFINISHED])
     with open_instance(home) as instance:
 
-        def end_runs() -> int:
-            return end_dead_runs(instance, launched_too=True)
+        def end_runs() -> None:
+            for run in instance.get_runs(unfinished):
+                instance.report_run_canceled(run, message="`seller-platform dev` ended before this run.")
 
         with interruption.ending(end_runs):
             try:

@@ -216,17 +216,13 @@ class Planner:
         never = {(dataset.name, day.account): _NEVER_SETTLED for dataset in datasets for day in self.days}
         return days_due(self.database, datasets, self.days, since=since, lookbacks=never)
 
-    def of_refresh(self, read: Sequence[Dataset], datasets: Sequence[Dataset]) -> Division:
-        """Divide the slices of some of the datasets of the daily refresh, and return those of these datasets.
+    def of_refresh(self, datasets: Sequence[Dataset]) -> Division:
+        """Divide the slices of the daily refresh of these datasets.
 
-        Where requests are limited, all slices of the refresh are planned.
         A dataset that takes a request for each product waits until one of the lists with the products was loaded.
         """
-        if self.requests_per_day is None:
-            return Division(self._with_products(self.refreshed(read), datasets))
-        names = {dataset.name for dataset in read}
-        refreshed = self._with_products(self.refreshed(datasets), datasets)
-        return self._of(self.divide(refreshed), [each for each in refreshed if each.dataset.name in names])
+        slices = self._with_products(self.refreshed(datasets), datasets)
+        return Division(slices) if self.requests_per_day is None else self.divide(slices)
 
     def _with_products(self, slices: Sequence[DueSlice], datasets: Sequence[Dataset]) -> Sequence[DueSlice]:
         """Return the slices whose products are known, or will not be by any of the datasets."""
@@ -242,10 +238,7 @@ class Planner:
             return Division(plan(self))
         slices = plan(self)
         at_refresh = max(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
-        return self._of(self.divide([*replace(self, now=at_refresh).refreshed(datasets), *slices]), slices)
-
-    def _of(self, division: Division, slices: Sequence[DueSlice]) -> Division:
-        """Return of a division only these slices."""
+        division = self.divide([*replace(self, now=at_refresh).refreshed(datasets), *slices])
         later = {each: division.later[each] for each in slices if each in division.later}
         return replace(division, fitting=[each for each in slices if each not in later], later=later)
 
@@ -278,7 +271,7 @@ class Planner:
                 is_lookup and last is not None,
                 (last.date() if last else date.min) if each.days_behind == 0 else date.min,
                 expected[each].requests,
-                # The schedules of all areas must come to the same division, whatever the order of the slices.
+                # All schedules must come to the same division, whatever the order of the slices.
                 (each.dataset.name, each.account, each.window.start),
             )
 

@@ -20,7 +20,7 @@ from seller_platform.warehouse.postgres.database import Database
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
-_HOURLY = "20 * * * *"
+_AN_HOUR = 3600
 
 _DOC = """
 What is stored of every account, by dataset and month, and how old it is.
@@ -28,53 +28,45 @@ What is stored of every account, by dataset and month, and how old it is.
 The heat map of the last materialization has the accounts with most gaps first. Its numbers are plotted over time:
 `slices_missing` should be 0, and `oldest_hours` at most 26.
 
-**Repair:** backfill the failed and missing partitions of the dataset that has gaps, or launch the job
-`{backfill_history}` for the account. A held reading is published by the job `{accept_held}`. An hourly schedule updates
-this asset after loads; materialize it to see the state of now.
+**Repair:** backfill the failed and missing partitions of the dataset that has gaps. A held reading is
+published by the job `{accept_held}`. A sensor updates this asset within an hour after loads; materialize it to see the
+state of now.
 """
 
 
 def coverage_definitions(
     placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
 ) -> dg.Definitions:
-    """Return the asset and its schedule; they need the resource `warehouse`.
+    """Return the asset and its sensor; they need the resource `warehouse`.
 
     Args:
         datasets: The datasets that have assets and are refreshed.
     """
     key = placement.key(COVERAGE)
-    description = _DOC.strip().format(**{job: placement.name_of(job) for job in ("backfill_history", "accept_held")})
+    description = _DOC.strip().format(**{job: placement.name_of(job) for job in ("accept_held",)})
 
     @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=description, kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
         return dg.MaterializeResult(metadata=_metadata(warehouse.database, placement, datasets, clock()))
 
-    @dg.schedule(
-        _HOURLY,
-        name=placement.name_of("coverage_hourly"),
-        target=dg.AssetSelection.assets(key),
+    @dg.sensor(
+        name=placement.name_of("coverage"),
         description="Shows in platform/coverage what is stored, if anything was loaded since it was last shown.",
-        default_status=placement.schedule_status,
-        execution_timezone="UTC",
+        target=dg.AssetSelection.assets(key),
+        minimum_interval_seconds=_AN_HOUR,
+        default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def coverage_hourly(
-        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
-    ) -> dg.RunRequest | dg.SkipReason:
+    def follow(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult | dg.SkipReason:
         shown = context.instance.get_latest_materialization_event(key)
         loaded_at = newest_load(warehouse.database)
         if loaded_at is None:
             return dg.SkipReason("nothing was ever loaded")
         if shown is not None and loaded_at.timestamp() < shown.timestamp:
             return dg.SkipReason("nothing was loaded since it was last shown")
-        return dg.RunRequest()
+        metadata = _metadata(warehouse.database, placement, datasets, clock())
+        return dg.SensorResult(asset_events=[dg.AssetMaterialization(key, metadata=metadata)])
 
-    return dg.Definitions(assets=[coverage], schedules=[coverage_hourly])
-
-
-def report_coverage(instance: dg.DagsterInstance, database: Database) -> None:
-    """Report what is stored now, without a run."""
-    metadata = _metadata(database, WHOLE, REFRESHED, utc_now())
-    instance.report_runless_asset_event(dg.AssetMaterialization(COVERAGE, metadata=metadata))
+    return dg.Definitions(assets=[coverage], sensors=[follow])
 
 
 def _metadata(

@@ -25,10 +25,9 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
     elif dataset.slicing is Slicing.CONNECTION:
         repair = "materialize it again. The check `connection_authorized` names the connections to authorise again"
     else:
-        job = name_of("backfill_history" if dataset.is_dated else "refresh_now")
         repair = (
-            f"*Materialize*, *Failed and missing*, or launch the job `{job}` for the account. A failed check names the "
-            f"cause; a held reading is published by the job `{name_of('accept_held')}`"
+            f"*Materialize*, *Failed and missing*, or launch the job `{name_of('refresh_now')}` for the account. A "
+            f"failed check names the cause; a held reading is published by the job `{name_of('accept_held')}`"
         )
     return _paragraphs(
         dataset.doc,

@@ -54,9 +54,6 @@ _RUNS_PER_TICK = 50
 _REQUESTS_AT_ONCE = 8
 _SECONDS_BETWEEN_TICKS = 5
 
-# No marketplace has its midnight within half an hour of this.
-_DAILY = "30 12 * * *"
-
 _MOST_HOURS = 168
 
 _MOST_RUNS = 12
@@ -98,34 +95,25 @@ class RequestReports(CheckedConfig):
         return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
 
 
-def report_definitions(history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
-    """Return the job, the schedule, the sensor and the asset of reports.
+def report_definitions(
+    history_start: date, request: dg.OpDefinition, *, clock: Clock = utc_now, placement: Placement = WHOLE
+) -> dg.Definitions:
+    """Return the job, the sensor and the asset of reports, which need the resources `warehouse` and `seller_api`.
 
-    They need the resources `warehouse` and `seller_api`.
+    Args:
+        request: The step of the job.
     """
-    job = _request_job(clock, placement)
     return dg.Definitions(
         assets=[_report_asset(history_start, clock, placement)],
-        jobs=[job],
-        schedules=[
-            dg.ScheduleDefinition(
-                name=placement.name_of("request_reports_daily"),
-                job=job,
-                cron_schedule=_DAILY,
-                description="Requests yesterday's daily product sales of every account.",
-                default_status=placement.schedule_status,
-            )
-        ],
+        jobs=[placement.job_of("request_reports", request)],
         sensors=[_report_sensor(clock, placement)],
     )
 
 
-def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
-    @placement.job(
-        "request_reports",
-        "request",
-        "Requests one report for each account, unless a report with the same content is open.",
-    )
+def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpDefinition:
+    """Return the step that requests reports, by default yesterday's daily product sales of every account."""
+
+    @placement.op("request", "Requests one report for each account, unless a report with the same content is open.")
     def request(
         context: dg.OpExecutionContext,
         config: RequestReports,

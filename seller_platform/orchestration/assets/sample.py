@@ -15,7 +15,7 @@ from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.sampling import sample
 
 SAMPLE = dg.AssetKey(["platform", "sample"])
-SCHEDULE = "sample_hourly"
+SCHEDULE = "sample"
 _GROUP = "platform"
 _HOURLY = "40 * * * *"
 # A run that takes longer counts as lost.
@@ -73,20 +73,15 @@ def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) 
         return dg.MaterializeResult()
 
     @dg.schedule(
-        _HOURLY,
-        name=name,
         target=dg.AssetSelection.assets(key),
         description="Compares months that are drawn at random with the upstream, value by value.",
-        default_status=placement.schedule_status,
-        execution_timezone="UTC",
+        **placement.schedule(SCHEDULE, _HOURLY),
     )
-    def sample_hourly(
-        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
-    ) -> dg.RunRequest | dg.SkipReason:
+    def evaluate(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
         if newest_load(warehouse.database) is None:
             return dg.SkipReason("nothing was ever loaded")
         if runs_under_way(context, name, longest=_LONGEST_RUN):
             return dg.SkipReason("under way: the run of an earlier tick")
         return dg.RunRequest()
 
-    return dg.Definitions(assets=[compared_sample], schedules=[sample_hourly])
+    return dg.Definitions(assets=[compared_sample], schedules=[evaluate])

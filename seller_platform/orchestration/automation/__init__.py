@@ -2,7 +2,7 @@
 
 - `schedules`: when each dataset is read
 - `runs`: runs planned over ranges of partitions, submitted and executed
-- `pruning`: the daily job that deletes what is old
+- `pruning`: the job that deletes what is old
 - `lost_retries`: the sensor that repeats retries lost in an outage
 - `following`: the sensor of marts and exports
 """

@@ -1,4 +1,4 @@
-"""The daily job that deletes old rows, events, runs and files of exports, as `seller-platform prune` does."""
+"""The job that deletes old rows, events, runs and files of exports, as `seller-platform prune` does."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,11 +11,8 @@ from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
-_NIGHTLY = "0 4 * * *"
 
-
-@WHOLE.job(
-    "prune",
+@WHOLE.op(
     "delete_old",
     "Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and executions of "
     "checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state. Exported "
@@ -50,14 +47,5 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     context.add_output_metadata(metadata)
 
 
-def pruning_definitions() -> dg.Definitions:
-    """Return the job and its daily schedule; they need the resource `warehouse`."""
-    schedule = dg.ScheduleDefinition(
-        name="prune_daily",
-        job=delete_old,
-        cron_schedule=_NIGHTLY,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Deletes old rows, events and runs, so that tables do not grow without end.",
-    )
-    return dg.Definitions(jobs=[delete_old], schedules=[schedule])
+PRUNE = WHOLE.job_of("prune", delete_old)
+"""The job; it needs the resource `warehouse`."""

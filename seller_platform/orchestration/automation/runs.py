@@ -1,26 +1,20 @@
-"""Plans runs over ranges of accounts and months, for schedules, jobs and commands.
+"""Plans runs over ranges of accounts and months, for schedules and sensors."""
 
-`demo` and `dev` execute their runs in their own process. Jobs add theirs to the queue of the instance.
-"""
-
-import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import dagster as dg
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.ingest.loads.planner import DueSlice
-from seller_platform.orchestration.failures import ForeseenError
-from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
-from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, asset_key, ranges, read_partition_key
+from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, ranges, read_partition_key
 from seller_platform.orchestration.placement import Placement
-from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.marts import Mart
 
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-"""The config of runs in this process, whose events are in the UI and not in the terminal."""
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,6 @@ class PlannedRun:
     whole: bool = True
 
     @property
-    def slices(self) -> int:
-        """The most slices that the run can load."""
-        return self.partitions * len(self.datasets)
-
-    @property
     def tags(self) -> dict[str, str]:
         """The tags: the range, how it is read, and the account if only one."""
         tags = {} if self.whole else {REFRESH_TAG: CHANGED}
@@ -58,47 +47,6 @@ class PlannedRun:
             "dagster/asset_partition_range_start": self.first,
             "dagster/asset_partition_range_end": self.last,
         }
-
-
-@dataclass(frozen=True)
-class RunEnd:
-    """The result of a run.
-
-    Attributes:
-        failures: The failed partitions, each with its reason.
-        exit_code: The exit code that fits the failures.
-        not_offered: Sentences that name what the upstream does not offer.
-    """
-
-    run_id: str
-    failures: dict[str, str]
-    exit_code: int
-    not_offered: frozenset[str]
-
-    @classmethod
-    def of(cls, result: dg.ExecuteInProcessResult) -> "RunEnd":
-        """Return the result of a run that ended in this process."""
-        failures: dict[str, str] = {}
-        exit_codes, not_offered = set(), set()
-        for event in result.all_events:
-            if event.is_step_materialization:
-                sentence = event.step_materialization_data.materialization.metadata.get(NOT_OFFERED)
-                not_offered.update([] if sentence is None else [str(sentence.value)])
-            if not event.is_step_failure:
-                continue
-            failed = event.step_failure_data
-            raised = failed.user_failure_data
-            if raised is None:
-                failures[event.step_key or "run"] = failed.error.message.strip() if failed.error else "it failed"
-                exit_codes.add(1)
-                continue
-            for name, value in raised.metadata.items():
-                if name == EXIT_CODE:
-                    exit_codes.add(int(str(value.value)))
-                else:
-                    failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
-        exit_code = max(exit_codes, default=0 if result.success else 1)
-        return cls(result.run_id, failures, exit_code, frozenset(not_offered))
 
 
 def plan_runs(
@@ -142,59 +90,27 @@ def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: in
     return plan_runs(partitions, listed=listed, longest=longest)
 
 
-def submit(
-    planned: PlannedRun,
-    job: dg.JobDefinition,
-    instance: dg.DagsterInstance,
-    requester: dg.DagsterRun,
+def run_requests(
+    planned: Iterable[PlannedRun],
     placement: Placement,
     *,
-    tags: Mapping[str, str],
-) -> str:
-    """Add a run to the queue of the instance, and return its id.
+    key: str = "",
+    tags: Mapping[str, str] = _NONE,
+) -> Iterator[dg.RunRequest]:
+    """Yield the request of each run.
 
     Args:
-        job: The job of all assets.
-        requester: A run of the same code location.
-        tags: All tags of the run.
-
-    Raises:
-        ForeseenError: The instance has no queue, or no code location executes the requester.
+        key: What tells requests for the same partitions apart.
+        tags: Further tags of the runs.
     """
-    remote, code = requester.remote_job_origin, requester.job_code_origin
-    if not isinstance(instance.run_coordinator, dg.QueuedRunCoordinator) or remote is None or code is None:
-        raise ForeseenError(
-            "The run cannot request others: that needs a code location, and an instance with a QueuedRunCoordinator, "
-            "Dagster's default. Remove `run_coordinator` from the `dagster.yaml`, and launch the job in the UI."
+    for run in planned:
+        names = "+".join(source.name for source in run.datasets)
+        yield dg.RunRequest(
+            run_key=":".join(filter(None, (key, names, run.first, run.last))),
+            asset_selection=[placement.asset_key(source) for source in run.datasets],
+            asset_check_keys=[],  # the step reports them
+            tags={**run.tags, **tags},
         )
-    keys = frozenset(placement.asset_key(dataset) for dataset in planned.datasets)
-    run = instance.create_run_for_job(
-        job.get_subset(asset_selection=keys),
-        tags=tags,
-        asset_selection=keys,
-        remote_job_origin=remote._replace(job_name=job.name),
-        job_code_origin=code._replace(job_name=job.name),
-    )
-    # Only a coordinator that launches runs itself reads the workspace.
-    instance.submit_run(run.run_id, workspace=None)  # type: ignore[arg-type]
-    return run.run_id
-
-
-def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance) -> RunEnd:
-    """Execute a run in this process, and return its result even if steps fail.
-
-    Args:
-        job: The job of all assets.
-    """
-    # A run that waits in no queue must not let others wait, least of all when its process is killed.
-    own = {name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}
-    run_id = str(uuid.uuid4())
-    with attended(instance, run_id):
-        keys = {asset_key(dataset) for dataset in planned.datasets}
-        result = job.get_subset(asset_selection=keys, asset_check_selection=set()).execute_in_process(
-            instance=instance, tags={**own, **IN_PROCESS}, run_id=run_id, run_config=_QUIET, raise_on_error=False
-        )
-    return RunEnd.of(result)
 
 
 def _is_lookup(source: Dataset | Mart) -> bool:

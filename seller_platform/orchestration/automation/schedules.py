@@ -1,4 +1,4 @@
-"""Schedules: a daily refresh, closed months weekly, and snapshots hourly if switched on.
+"""Schedules: a daily refresh, closed months weekly, snapshots hourly if switched on, and what is done once a day.
 
 A day ends at another hour in every zone. The daily refresh is due at 11:00 UTC. The last marketplace's yesterday has
 ended then (Los Angeles has 03:00 or 04:00), and nearly all accounts are on the same day, from Honolulu (01:00) to
@@ -11,6 +11,7 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -18,7 +19,7 @@ from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.planner import REFRESH_HOUR, DueSlice, Planner, postpone
-from seller_platform.orchestration.automation.runs import plan_loads
+from seller_platform.orchestration.automation.runs import plan_loads, run_requests
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -29,6 +30,12 @@ from seller_platform.warehouse.loads.receipts import pairs_read
 _REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
+# No marketplace has its midnight within half an hour of this.
+_DAILY = "30 12 * * *"
+# Dagster's job of all assets: its runs may be of assets with different partitions.
+_ASSET_JOB = "__ASSET_JOB"
+
+Plan: TypeAlias = Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]]
 
 # The daily refresh reads as far back as the lookback reaches, 30 days at most; a quarter is three times that.
 CLOSED_MONTHS = 3
@@ -43,36 +50,20 @@ _LONGEST_RUN = timedelta(days=1)
 def schedule_definitions(
     history_start: date, datasets: Sequence[Dataset] = REFRESHED, placement: Placement = WHOLE
 ) -> dg.Definitions:
-    """Return the schedules of each area's assets; they need the resource `warehouse`.
+    """Return the schedules of lists and costs; they need the resource `warehouse`.
 
     Args:
         history_start: The first day of interest: days from it on that were never read are due.
-        datasets: The datasets that have assets. A sensor discovers the accounts, and a schedule of its own requests
-            the reports.
+        datasets: The datasets that have assets. A sensor discovers the accounts.
     """
-    of_area: dict[str, list[Dataset]] = defaultdict(list)
-    for dataset in datasets:
-        of_area[dataset.area].append(dataset)
 
     def schedule(
-        name: str,
-        description: str,
-        read: Sequence[Dataset],
-        slices: Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]] | None = None,
-        *,
-        cron: str,
-        default_status: dg.DefaultScheduleStatus = placement.schedule_status,
+        name: str, description: str, read: Sequence[Dataset], slices: Plan | None = None, **when: Any
     ) -> dg.ScheduleDefinition:
         """Return the schedule that reads slices of datasets, by default those of the daily refresh."""
+        chosen = placement.read_by(name, read)
 
-        @dg.schedule(
-            cron,
-            name=placement.name_of(name),
-            target=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in read)),
-            description=description,
-            default_status=default_status,
-            execution_timezone="UTC",
-        )
+        @dg.schedule(job_name=_ASSET_JOB, description=description, **placement.schedule(name, **when))
         def evaluate(
             context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
         ) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -82,25 +73,18 @@ def schedule_definitions(
                     f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
                 )
                 return
-            chosen = placement.chosen(accounts(warehouse.database))
-            planner = warehouse.planner(chosen, history_start, context.scheduled_execution_time)
+            of_schedule = placement.accounts_of(name, accounts(warehouse.database))
+            planner = warehouse.planner(of_schedule, history_start, context.scheduled_execution_time)
             division = (
-                planner.of_refresh(read, datasets)
+                planner.of_refresh(chosen)
                 if slices is None
-                else planner.beside_refresh(lambda each: slices(each, read), datasets)
+                else planner.beside_refresh(lambda each: slices(each, chosen), datasets)
             )
             postpone(warehouse.database, division)
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)
             planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]
-            for run in planned:
-                names = "+".join(dataset.name for dataset in run.datasets)
-                yield dg.RunRequest(
-                    run_key=":".join([names, *filter(None, (run.first, run.last))]),
-                    asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
-                    asset_check_keys=[],  # the step reports them
-                    tags=run.tags,
-                )
+            yield from run_requests(planned, placement)
             if not planned:
                 yield dg.SkipReason(reason or "nothing is due")
             elif reason:
@@ -108,35 +92,38 @@ def schedule_definitions(
 
         return evaluate
 
-    def schedules() -> Iterator[dg.ScheduleDefinition]:
-        for area, of_name in of_area.items():
-            yield schedule(
-                f"refresh_{area}",
-                "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
-                of_name,
-                cron=_REFRESH,
-            )
-            if dated := [dataset for dataset in of_name if dataset.is_dated]:
-                yield schedule(
-                    f"reread_{area}",
-                    f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the "
-                    "lookback.",
-                    dated,
-                    _closed_months,
-                    cron=_WEEKLY,
-                )
-            if snapshots := [each for each in of_name if not each.is_dated and each.source is Source.LIST]:
-                yield schedule(
-                    f"snapshot_{area}_hourly",
-                    "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours "
-                    "matter.",
-                    snapshots,
-                    _snapshots,
-                    cron=_HOURLY,
-                    default_status=dg.DefaultScheduleStatus.STOPPED,
-                )
+    refresh = schedule(
+        "refresh",
+        "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
+        datasets,
+        cron=_REFRESH,
+    )
+    reread = schedule(
+        "reread",
+        f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the lookback.",
+        [dataset for dataset in datasets if dataset.is_dated],
+        _closed_months,
+        cron=_WEEKLY,
+    )
+    snapshot = schedule(
+        "snapshot",
+        "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours matter.",
+        [each for each in datasets if not each.is_dated and each.source is Source.LIST],
+        _snapshots,
+        cron=_HOURLY,
+        is_on=False,
+    )
+    return dg.Definitions(schedules=[refresh, reread, snapshot])
 
-    return dg.Definitions(schedules=list(schedules()))
+
+def daily_definitions(steps: Sequence[dg.OpDefinition], placement: Placement = WHOLE) -> dg.Definitions:
+    """Return the job of what is done once a day, and its schedule; nothing without a step."""
+    if not steps:
+        return dg.Definitions()
+    description = " ".join(str(each.description) for each in steps)
+    job = dg.GraphDefinition(placement.name_of("daily"), description=description, node_defs=steps).to_job()
+    schedule = dg.ScheduleDefinition(job=job, description=description, **placement.schedule("daily", _DAILY))
+    return dg.Definitions(jobs=[job], schedules=[schedule])
 
 
 def _snapshots(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:

@@ -2,7 +2,6 @@
 
 - `home`: its folder and configuration
 - `health`: its state for `doctor`
-- `command_runs`: runs that a command executes in its own process
 - `run_launcher`: forks the processes of other runs, and notices that one is gone together with its code server
 - `retention`: deletes its old events, runs and logs
 """

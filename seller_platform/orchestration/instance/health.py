@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from seller_platform.orchestration.instance.command_runs import dead_runs
 from seller_platform.orchestration.instance.home import dagster_home, open_instance
 from seller_platform.orchestration.partitions import account_partitions
 
@@ -18,7 +17,6 @@ class DagsterHealth:
     Attributes:
         partitions: The accounts that have a partition.
         last_heartbeat: The last heartbeat of a daemon; None without one.
-        dead_runs: How many runs are unfinished though the process of their command has ended.
         silent: The required parts of the daemon that are not running.
         most_runs: How many runs the daemon lets execute at once; None for any number.
         is_configured: Whether there is a `dagster.yaml`; without one Dagster stores its events in files.
@@ -28,7 +26,6 @@ class DagsterHealth:
     partitions: Sequence[str]
     last_heartbeat: datetime | None
     silent: Sequence[str]
-    dead_runs: int
     most_runs: int | None
     is_configured: bool
 
@@ -44,7 +41,6 @@ def check_health(home: Path) -> DagsterHealth:
             home=folder,
             partitions=account_partitions(instance),
             last_heartbeat=datetime.fromtimestamp(max(heartbeats), UTC) if heartbeats else None,
-            dead_runs=len(dead_runs(instance)),
             most_runs=None if queue is None or queue.max_concurrent_runs < 0 else queue.max_concurrent_runs,
             silent=sorted(each.daemon_type.lower() for each in statuses if each.required and not each.healthy),
             is_configured=(folder / "dagster.yaml").exists() or "DAGSTER_HOME" not in os.environ,

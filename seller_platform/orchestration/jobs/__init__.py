@@ -1,6 +1,6 @@
 """Jobs for loads that a person asks for in the Launchpad, and for today's orders.
 
-- `run_requests`: a backfill of months, and a refresh now
+- `loading`: asks for loads, and lets history begin earlier
 - `acceptance`: held readings that are accepted
 - `acknowledgement`: problems that a person knows
 - `cost_writes`: the costs of a plan

@@ -14,7 +14,7 @@ from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
-from seller_platform.orchestration.jobs.run_requests import DatasetName
+from seller_platform.orchestration.jobs.loading import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named

@@ -52,12 +52,9 @@ def today_definitions(
     job, name = _job(placement, refreshed, clock), placement.name_of(SCHEDULE)
 
     @dg.schedule(
-        _EVERY_15_MINUTES,
-        name=name,
         job=job,
         description="Reads today's orders of every account in one run. Switch it on if minutes matter.",
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        execution_timezone="UTC",
+        **placement.schedule(SCHEDULE, _EVERY_15_MINUTES, is_on=False),
     )
     def orders_today(
         context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
@@ -78,7 +75,7 @@ def _division(
     """Return the slices of today, divided by what the daily refresh leaves of the requests."""
     database = warehouse.database
     since = history_start_in(database, warehouse.settings)
-    planner = warehouse.planner(placement.chosen(accounts(database)), since, now)
+    planner = warehouse.planner(placement.accounts_of(SCHEDULE, accounts(database)), since, now)
     return planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
 
 

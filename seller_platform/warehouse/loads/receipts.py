@@ -35,12 +35,6 @@ def joined(windows: Sequence[Window]) -> list[Window]:
     return runs
 
 
-def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
-    """Return the receipts of a Dagster run, in the order in which its loads began."""
-    statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
-    return tuple(Receipt.of(row) for row in database.execute(statement).mappings())
-
-
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     """Return the receipt of the last load of each account; of `accounts`, of each connection."""
     statement = (

@@ -83,13 +83,13 @@ def test_a_refresh_looks_products_up_after_a_list_has_named_them(
 ) -> None:
     planner = Planner(database, accounts, SINCE, NOON, requests_per_day=per_day)
 
-    first = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
-    without_lists = planner.of_refresh([COST_PERIODS], [COST_PERIODS])
+    first = planner.of_refresh([COST_PERIODS, INVENTORY])
+    without_lists = planner.of_refresh([COST_PERIODS])
     store_receipts(database, ["inventory"], "de-1", Window.day(NOON.date()), NOON)
-    later = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
+    later = planner.of_refresh([COST_PERIODS, INVENTORY])
 
-    assert names(first.fitting) == []
-    assert names(later.fitting) == ["cost_periods of de-1"]
+    assert names(first.fitting) == ["inventory of de-1", "inventory of de-2"]
+    assert names(later.fitting) == ["cost_periods of de-1", "inventory of de-2"]
     assert names(without_lists.fitting) == ["cost_periods of de-1", "cost_periods of de-2"]
 
 

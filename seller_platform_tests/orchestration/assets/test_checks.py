@@ -10,7 +10,6 @@ import pytest
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import RULES, checks_of
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform_tests.support.platform import (
     KEYS,
     MONTHS,
@@ -18,6 +17,7 @@ from seller_platform_tests.support.platform import (
     Platform,
     reported_partitions,
 )
+from seller_platform_tests.support.receipts import receipts_of_run
 
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
 DAILY = dataset_named("daily_product_sales")

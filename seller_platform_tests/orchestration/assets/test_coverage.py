@@ -76,20 +76,20 @@ def test_the_asset_shows_how_many_slices_are_in_each_state(
     _accounts(database, 2)
     resources = {"warehouse": WarehouseResource(database_url=database_url)}
     definitions = dg.Definitions.merge(coverage_definitions(clock=lambda: NOW), dg.Definitions(resources=resources))
-    schedule = definitions.resolve_schedule_def("coverage_hourly")
+    sensor = definitions.resolve_sensor_def("coverage")
 
     def tick(instance: dg.DagsterInstance) -> int:
-        with dg.build_schedule_context(instance, scheduled_execution_time=NOW, resources=resources) as context:
-            return len(schedule.evaluate_tick(context).run_requests or [])
+        with dg.build_sensor_context(instance, resources=resources) as context:
+            events = sensor.evaluate_tick(context).asset_events
+        for event in events:
+            instance.report_runless_asset_event(event)
+        return len(events)
 
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         before = tick(instance)
         _load(database, "orders", MONTHS[2], date(2026, 3, 31))
         _load(database, STOCK.name, MONTHS[2], MONTHS[2], at=NOW - timedelta(days=19))
-        due = tick(instance)
-        job = definitions.resolve_implicit_global_asset_job_def()
-        assert job.execute_in_process(instance=instance).success
-        afterwards = tick(instance)
+        due, afterwards = tick(instance), tick(instance)
         event = instance.get_latest_materialization_event(COVERAGE)
 
     assert (before, due, afterwards) == (0, 1, 0)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.orchestration.assets.reports import RUN_TAG, report_definitions
+from seller_platform.orchestration.assets.reports import RUN_TAG, report_definitions, request_step
 from seller_platform.orchestration.partitions import add_accounts, asset_key
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
@@ -86,7 +86,7 @@ def reports(
         opened = Reports(database, instance, NOON)
         upstream.clock = opened.clock
         opened.defs = dg.Definitions.merge(
-            report_definitions(date(2026, 1, 1), clock=opened.clock),
+            report_definitions(date(2026, 1, 1), request_step(clock=opened.clock), clock=opened.clock),
             dg.Definitions(resources=resources, executor=dg.in_process_executor),
         )
         yield opened
@@ -94,16 +94,13 @@ def reports(
 
 def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
     reports.instance.delete_dynamic_partition("accounts", "us-1")  # without a partition it gets no run
-    schedule = reports.defs.resolve_schedule_def("request_reports_daily")
-    ticked = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
     requested = reports.request()
 
     (first,) = reports.tick(seconds=5)
     add_accounts(reports.instance, ["us-1"])
     runs = {request.partition_key: reports.launch(request) for request in (first, *reports.tick())}
 
-    assert (len(ticked.run_requests or []), requested.success) == (1, True)
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert requested.success
     assert reports.defs.resolve_sensor_def("report_jobs").default_status is dg.DefaultSensorStatus.RUNNING
     days = [asked.query["dps_date"] for asked in upstream.asked]
     assert sorted(days) == ["2026-03-09", "2026-03-10"]
@@ -152,7 +149,9 @@ def test_a_config_that_cannot_be_followed_requests_nothing(reports: Reports, ups
 def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, Any]) -> None:
     nothing = dg.ResourceDefinition.none_resource()
     resources = dg.Definitions(resources={"warehouse": nothing, "seller_api": nothing})
-    job = dg.Definitions.merge(report_definitions(date(2026, 1, 1)), resources).resolve_job_def("request_reports")
+    job = dg.Definitions.merge(report_definitions(date(2026, 1, 1), request_step()), resources).resolve_job_def(
+        "request_reports"
+    )
 
     with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
         dg.validate_run_config(job, {"ops": {"request": {"config": config}}})

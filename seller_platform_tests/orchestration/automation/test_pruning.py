@@ -1,4 +1,4 @@
-"""Tests the daily job that deletes what is old."""
+"""Tests the job that deletes what is old, and the daily job with it."""
 
 import shutil
 import sys
@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.orchestration.automation.pruning import pruning_definitions
+from seller_platform.orchestration.automation.pruning import PRUNE, delete_old
+from seller_platform.orchestration.automation.schedules import daily_definitions
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
@@ -24,7 +25,7 @@ def test_the_daily_job_deletes_old_events_and_fails_where_it_cannot(
     monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", str(tmp_path / "lake"))
     warehouse = WarehouseResource(database_url=database.url)
     repository = dg.Definitions.merge(
-        pruning_definitions(), dg.Definitions(resources={"warehouse": warehouse})
+        daily_definitions([delete_old]), dg.Definitions(jobs=[PRUNE], resources={"warehouse": warehouse})
     ).get_repository_def()
     log = tmp_path / "lake" / "orders" / "_delta_log"
     with postgres_instance(database.url, tmp_path) as instance:
@@ -48,7 +49,8 @@ def test_the_daily_job_deletes_old_events_and_fails_where_it_cannot(
         shutil.rmtree(log)
         afterwards, still_newest = prune()
 
-    assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING
+    assert repository.get_schedule_def("daily").default_status is dg.DefaultScheduleStatus.RUNNING
+    assert repository.get_job("daily").get_node_named("delete_old").definition is delete_old
     assert [each.success for each in (without_the_extra, with_a_broken_table, afterwards)] == [False, False, True]
     assert (all_events, newest, still_newest) == ([2, 1], [2], [2])
     sentence, facts = failure_of(with_a_broken_table)

@@ -2,13 +2,9 @@
 
 from datetime import date
 
-import dagster as dg
-
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_runs
-from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 
 MONTHS = list(Window(date(2024, 12, 1), date(2026, 12, 1)).months())
@@ -68,16 +64,3 @@ def test_the_tags_of_a_run_name_its_range_its_reading_and_its_account() -> None:
         "dagster/asset_partition_range_end": KEYS[1],
     }
     assert PlannedRun((ORDERS,)).tags == {}
-
-
-def test_the_ui_shows_that_a_command_launched_a_run() -> None:
-    @dg.asset(key=asset_key(ACCOUNTS))
-    def listed() -> None:
-        pass
-
-    job = dg.Definitions([listed]).resolve_implicit_global_asset_job_def()
-    with dg.DagsterInstance.ephemeral() as instance:
-        run = instance.get_run_by_id(execute(PlannedRun((ACCOUNTS,)), job, instance).run_id)
-
-    assert run is not None
-    assert run.tags["user"] == "seller-platform"  # without this tag the UI shows "Manually launched"

@@ -9,11 +9,12 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from seller_platform.contract import LISTS, Account, Window
+from seller_platform.contract import LISTS, Account, Dataset, Window, dataset_named
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.orchestration.placement import Placement, ScheduleSettings
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts
@@ -27,20 +28,24 @@ from seller_platform_tests.support.stored_rows import connect_accounts
 START = "dagster/asset_partition_range_start"
 END = "dagster/asset_partition_range_end"
 NAMES = sorted(dataset.name for dataset in LISTS)
-SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
+SALES = tuple(dataset for dataset in LISTS if dataset.area == "sales")
+STOCK = (dataset_named("inventory"),)
 SINCE_JANUARY = Window(date(2026, 1, 1), date(2026, 5, 21))
 AT = datetime(2026, 5, 20, 11, tzinfo=UTC)
 LOS_ANGELES, BERLIN = "America/Los_Angeles", "Europe/Berlin"
 
 
 @cache
-def _definitions(history_start: date) -> dg.Definitions:
+def _definitions(history_start: date, read: Sequence[Dataset]) -> dg.Definitions:
     resources = {
         "warehouse": dg.ResourceDefinition.none_resource(),
         "seller_api": dg.ResourceDefinition.none_resource(),
     }
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS], resources=resources)
-    return dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets)
+    chosen = ScheduleSettings(datasets=[dataset.name for dataset in read])
+    names = ("refresh", "reread", "snapshot")
+    placement = Placement(schedules=Placement().schedules.model_copy(update=dict.fromkeys(names, chosen)))
+    return dg.Definitions.merge(schedule_definitions(history_start, LISTS, placement), assets)
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,16 @@ class Schedules:
         """Store receipts of successful loads."""
         store_receipts(self.database, names, account, window, at)
 
-    def tick(self, schedule: str, at: datetime, history_start: date = HISTORY_START) -> list[dg.RunRequest]:
-        """Return the runs that a schedule requests at a moment."""
-        return list(self.ticked(schedule, at, history_start).run_requests or [])
+    def tick(self, schedule: str, at: datetime, read: Sequence[Dataset] = SALES) -> list[dg.RunRequest]:
+        """Return the runs that a schedule of some datasets requests at a moment."""
+        return list(self.ticked(schedule, at, read).run_requests or [])
 
-    def ticked(self, schedule: str, at: datetime, history_start: date = HISTORY_START) -> ScheduleExecutionData:
+    def ticked(
+        self, schedule: str, at: datetime, read: Sequence[Dataset] = SALES, history_start: date = HISTORY_START
+    ) -> ScheduleExecutionData:
         """Return what a schedule's tick at a moment comes to."""
         resources = {"warehouse": WarehouseResource(database_url=self.database.url)}
-        definition = _definitions(history_start).resolve_schedule_def(schedule)
+        definition = _definitions(history_start, read).resolve_schedule_def(schedule)
         with dg.build_schedule_context(self.instance, scheduled_execution_time=at, resources=resources) as context:
             return definition.evaluate_tick(context)
 
@@ -100,11 +107,11 @@ def test_only_days_that_may_have_changed_are_requested(schedules: Schedules) -> 
     for account in ("us-1", "us-2"):
         schedules.read(NAMES, account, SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
 
-    of_both = schedules.tick("refresh_sales", AT)
+    of_both = schedules.tick("refresh", AT)
     schedules.read(NAMES, "us-2", SINCE_JANUARY, AT + timedelta(minutes=5))
-    of_one = schedules.tick("refresh_sales", AT + timedelta(hours=1))
+    of_one = schedules.tick("refresh", AT + timedelta(hours=1))
     schedules.read(NAMES, "us-1", SINCE_JANUARY, AT + timedelta(hours=1, minutes=5))
-    of_none = schedules.tick("refresh_sales", AT + timedelta(hours=3))
+    of_none = schedules.tick("refresh", AT + timedelta(hours=3))
 
     lookback_14, lookback_30 = ["transactions"], sorted({each.name for each in SALES} - {"transactions"})
     assert sorted((sorted(names), first, last) for names, first, last in ranges(of_both)) == [
@@ -126,7 +133,7 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Sche
     schedules.register(zones)
 
     def due(at: datetime) -> set[str]:
-        requests = schedules.tick("refresh_inventory", at)
+        requests = schedules.tick("refresh", at, STOCK)
         return {key for request in requests for key in accounts_between(request, list(zones))}
 
     # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
@@ -138,9 +145,9 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Sche
 def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(schedules: Schedules) -> None:
     schedules.register({"us-1": LOS_ANGELES})
 
-    before = ranges(schedules.tick("refresh_sales", AT))
+    before = ranges(schedules.tick("refresh", AT))
     schedules.read(["sales_by_date"], "us-1", Window(date(2026, 5, 1), date(2026, 5, 21)), AT)
-    after = ranges(schedules.tick("refresh_sales", AT + timedelta(hours=1)))
+    after = ranges(schedules.tick("refresh", AT + timedelta(hours=1)))
 
     assert (["sales_by_product", "sales_by_date"], "us-1|2026-05-01", "us-1|2026-05-01") in before
     assert (["sales_by_date"], "us-1|2026-01-01", "us-1|2026-04-01") in after
@@ -149,7 +156,7 @@ def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(schedules
 def test_a_tick_requests_at_most_a_hundred_runs_of_the_newest_months(schedules: Schedules) -> None:
     schedules.register({f"us-{10000 + number}": BERLIN for number in range(1_000)})
 
-    requests = schedules.tick("refresh_sales", datetime(2026, 11, 20, 11, tzinfo=UTC))
+    requests = schedules.tick("refresh", datetime(2026, 11, 20, 11, tzinfo=UTC))
 
     assert len(requests) == 100
     assert {last.split("|")[1] for _, _, last in ranges(requests)} == {f"2026-{month:02}-01" for month in range(3, 12)}
@@ -162,14 +169,14 @@ def test_retired_accounts_and_those_of_runs_under_way_are_left_out(schedules: Sc
     save_accounts(schedules.database, "default", [*kept, ("D", kept[0][1])])
     at = datetime.now(UTC).replace(hour=11)
 
-    requests = schedules.tick("refresh_inventory", at)
-    tags = {"dagster/schedule_name": "refresh_inventory"}
+    requests = schedules.tick("refresh", at, STOCK)
+    tags = {"dagster/schedule_name": "refresh"}
     schedules.instance.add_run(dg.DagsterRun("job", tags=tags, status=dg.DagsterRunStatus.STARTED))
 
     assert [(first, last) for _, first, last in ranges(requests)] == [("A", "A"), ("C", "C")]
-    assert schedules.tick("refresh_inventory", at) == []
-    assert schedules.tick("refresh_inventory", at + timedelta(days=2)) != []
-    assert schedules.tick("refresh_sales", at) != []
+    assert schedules.tick("refresh", at, STOCK) == []
+    assert schedules.tick("refresh", at + timedelta(days=2), STOCK) != []
+    assert schedules.tick("snapshot", at, STOCK) != []
 
 
 def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(schedules: Schedules) -> None:
@@ -178,7 +185,7 @@ def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(schedules
     for account in ("us-1", "us-2"):
         schedules.read(["orders"], account, Window(date(2026, 1, 1), date(2026, 5, 31)), at - timedelta(days=1))
 
-    requests = schedules.tick("reread_sales", at)
+    requests = schedules.tick("reread", at)
 
     assert CLOSED_MONTHS == 3
     assert ranges(requests) == [
@@ -195,21 +202,19 @@ def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
     schedules.register({"A": LOS_ANGELES})
     schedules.read(NAMES, "A", SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
-    before_it = schedules.ticked("snapshot_inventory_hourly", AT.replace(hour=3, minute=30))
+    before_it = schedules.ticked("snapshot", AT.replace(hour=3, minute=30), STOCK)
     schedules.read(NAMES, "A", Window.day(date(2026, 5, 20)), AT + timedelta(minutes=5))
-    after_it = schedules.tick("snapshot_inventory_hourly", AT.replace(minute=30))
+    after_it = schedules.tick("snapshot", AT.replace(minute=30), STOCK)
     monkeypatch.delenv("SELLER_API_REQUESTS_PER_DAY")
     schedules.register({"A": LOS_ANGELES, "B": BERLIN})
-    both = schedules.tick("snapshot_inventory_hourly", AT.replace(minute=30))
+    both = schedules.tick("snapshot", AT.replace(minute=30), STOCK)
 
     assert [(first, last) for _, first, last in ranges(both)] == [("A", "B")]
     assert str(before_it.skip_message).startswith("1 slice waits, the first is inventory of A")
     assert len(after_it) == 1
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
-    stopped = {name for name, default in status.items() if default is dg.DefaultScheduleStatus.STOPPED}
-    assert stopped == {name for name in status if name.endswith("_hourly")}
-    assert set(status) >= {f"refresh_{dataset.area}" for dataset in LISTS} | {"refresh_costs"}
-    assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
+    running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
+    assert status == {"refresh": running, "reread": running, "snapshot": stopped}
 
 
 @pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])
@@ -224,10 +229,10 @@ def test_a_tick_without_a_fitting_slice_names_count_and_reason(
         keep_refusal(database, dataset, "us-1", march, error, run_id=None)
     take_requests(database, "default", [at.date()], sent, per_day=96)
 
-    result = schedules.ticked("refresh_sales", at, march.start)
+    result = schedules.ticked("refresh", at, history_start=march.start)
 
     assert result.run_requests == []
-    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is {SALES[0].name} of us-1")
+    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is ")
     assert ("renews at" if sent else "may send 96 a day") in str(result.skip_message)
     assert {each.error for of_pair in refusals(database).values() for each in of_pair} == (
         {BudgetTooSmallError.__name__} if sent == 0 else set()

@@ -13,7 +13,6 @@ from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import BERLIN
@@ -29,6 +28,7 @@ from seller_platform_tests.support.platform import (
     reported_partitions,
 )
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.receipts import receipts_of_run
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")

@@ -1,9 +1,10 @@
-"""Tests the jobs of the Launchpad, and with a code server the runs that they request."""
+"""Tests the jobs of the Launchpad, and with a code server the loads that they ask for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,7 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
-from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG, loading_jobs
+from seller_platform.orchestration.jobs.loading import REQUESTED_BY_TAG, loading_definitions
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, REFRESH_TAG
@@ -38,7 +39,13 @@ from seller_platform_tests.support.waiting import wait_for
 
 ORDERS = dataset_named("orders")
 ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
-FEBRUARY, DECEMBER = MONTHS[1], Window.month_of(date(2025, 12, 1))
+FEBRUARY = MONTHS[1]
+ASSETS = "__ASSET_JOB"
+WAITING = text(
+    "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE "
+    "datname = current_database())"
+)
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TERMINATE = """
 mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on TerminateRunFailure { message } } }
 """
@@ -50,21 +57,16 @@ class Location(CodeLocation):
 
     platform: Platform
 
-    def start(self, job: str, op: str, **config: Any) -> str:
-        """Launch a job as the Launchpad does, start its run, and return its id."""
-        run_id = self.launch(job, config={"ops": {op: {"config": config}}})
-        self.dequeue(run_id)
+    def start(
+        self, job: str, *assets: str, config: Mapping[str, Any] = NOTHING, tags: Mapping[str, str] = NOTHING
+    ) -> str:
+        """Launch a run as the UI does, start it as the daemon does, and return its id."""
+        run_id = self.launch(job, *assets, config=config, tags=tags)
+        self.instance.launch_run(run_id, self.workspace.create_request_context())
         return run_id
 
-    def requested(self, job: str, op: str, **config: Any) -> list[dg.DagsterRun]:
-        """Execute a job, and return the runs that it requested."""
-        run_id = self.start(job, op, **config)
-        assert self.end_of(run_id) is dg.DagsterRunStatus.SUCCESS, self.messages(run_id)
-        return list(self.instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: run_id})))
-
-    def dequeue(self, run_id: str) -> None:
-        """Start a run of the queue, as the daemon does."""
-        self.instance.launch_run(run_id, self.workspace.create_request_context())
+    def refresh(self, **config: Any) -> str:
+        return self.start("refresh_now", config={"ops": {"refresh": {"config": config}}})
 
     def terminate(self, run_id: str) -> None:
         terminated = self.ask(_TERMINATE, run=run_id)["terminateRun"]
@@ -85,8 +87,18 @@ class Desk:
             raise_on_error=False,
         )
 
-    def backfill(self, **config: Any) -> dg.ExecuteInProcessResult:
-        return self.launch("backfill_history", "load_months", **config)
+    def extend(self, first_month: str) -> dg.ExecuteInProcessResult:
+        return self.launch("extend_history", "extend", first_month=first_month)
+
+    def tick(self, cursor: str | None) -> tuple[str, list[dg.RunRequest]]:
+        """Return the cursor of the sensor after a tick, and the runs that it requests."""
+        sensor = self.definitions.resolve_sensor_def("requested_loads")
+        repository, resources = self.definitions.get_repository_def(), self.platform.resources
+        with dg.build_sensor_context(
+            self.platform.instance, cursor, repository_def=repository, resources={"warehouse": resources["warehouse"]}
+        ) as context:
+            ticked = sensor.evaluate_tick(context)
+        return str(ticked.cursor), list(ticked.run_requests or ())
 
     def failure(self, result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, Any]]:
         """Return the sentence of a failed step and its metadata. The UI shows no stack trace."""
@@ -105,6 +117,7 @@ def location(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFact
         settings, url = platform.resources["seller_api"], platform.database.url
         names = ("base_url", "client_id", "client_secret", "redirect_uri")
         api = {f"SELLER_API_{name.upper()}": getattr(settings, name) for name in names}
+        api["SELLER_PLATFORM_EXPORT_DIR"] = str(folder / "lake")
         of_server = environment(folder, SELLER_PLATFORM_DATABASE_URL=url, **variables, **api)
         platform.discover()
         with code_server(
@@ -118,43 +131,48 @@ def location(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFact
 def desk(location: Location) -> Desk:
     """The jobs in this process, over the same platform."""
     resources = location.platform.resources
-
-    def asset_job(since: date) -> dg.JobDefinition:
-        assets = [asset_for(dataset, since) for dataset in LISTS]
-        return dg.Definitions(assets, resources=resources).resolve_implicit_global_asset_job_def()
-
-    jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job(), acknowledge_job(DATASETS)]
-    return Desk(location.platform, dg.Definitions(jobs=jobs, resources=resources, executor=dg.in_process_executor))
+    others = dg.Definitions(
+        [asset_for(dataset, HISTORY_START) for dataset in LISTS],
+        jobs=[accept_job(), acknowledge_job(DATASETS)],
+        resources=resources,
+        executor=dg.in_process_executor,
+    )
+    return Desk(location.platform, dg.Definitions.merge(loading_definitions(HISTORY_START, datasets=LISTS), others))
 
 
 @pytest.mark.parametrize(
-    ("config", "problem"),
+    ("month", "problem"),
     [
-        ({"from_month": "March"}, "from_month: 'March' is not a month; write it as 2026-03"),
-        ({"from_month": "2026-13"}, "from_month: '2026-13' is not a month"),
-        ({"from_month": "1999-01"}, "history cannot begin with 1999-01"),
-        ({"from_month": "2026-03", "to_month": "2026-02"}, "there are no months from 2026-03 to 2026-02"),
-        ({"from_month": "2026-02", "accounts": ["Down"]}, "there is no account 'Down'; the accounts are: "),
+        ("March", "first_month: 'March' is not a month; write it as 2026-03"),
+        ("2026-13", "first_month: '2026-13' is not a month"),
+        ("1999-01", "history cannot begin with 1999-01"),
     ],
 )
-def test_a_backfill_that_cannot_be_made_ends_with_a_sentence(desk: Desk, config: dict[str, Any], problem: str) -> None:
-    sentence, metadata = desk.failure(desk.backfill(**config), "load_months")
+def test_history_that_cannot_begin_with_a_month_stays_as_it_is(desk: Desk, month: str, problem: str) -> None:
+    sentence, metadata = desk.failure(desk.extend(month), "extend")
 
     assert problem in sentence
     assert metadata[EXIT_CODE] == 2
 
 
-def test_a_run_of_no_code_location_cannot_request_others(desk: Desk) -> None:
-    sentence, _ = desk.failure(desk.launch("refresh_now", "refresh", accounts=[ACCOUNT]), "refresh")
+def test_history_begins_earlier_and_the_job_says_what_that_takes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "10")
+    results = [desk.extend("2025-11"), desk.extend("2025-12")]
+    starts = desk.platform.database.execute(text("SELECT first_day FROM platform.history_start")).scalars()
 
-    assert "needs a code location, and an instance with a QueuedRunCoordinator" in sentence
+    first, again = map(_output_of, results)
+    months_and_slices = (2, 2 * 2 * sum(dataset.is_dated for dataset in LISTS))
+    assert (first["months"], first["slices"]) == months_and_slices
+    assert first["requests"] >= first["slices"]
+    assert first["days_of_the_budget"] == -(-first["requests"] // 10)
+    assert again == {}
+    assert [*starts] == [date(2025, 11, 1)]
 
 
 @pytest.mark.parametrize(
     ("job", "op", "config"),
     [
-        ("backfill_history", "load_months", {"from_month": "2026-02", "datasets": ["order"]}),
-        ("backfill_history", "load_months", {"datasets": ["orders"]}),
+        ("extend_history", "extend", {"first_month": 202602}),
         ("refresh_now", "refresh", {"datasets": ["accounts"]}),
         ("accept_held", "accept", {"load": "first"}),
     ],
@@ -168,7 +186,7 @@ def test_the_launchpad_refuses_unknown_names_and_other_types(
 
 def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
     for job, op in (
-        ("backfill_history", "load_months"),
+        ("extend_history", "extend"),
         ("refresh_now", "refresh"),
         ("accept_held", "accept"),
         ("acknowledge", "note_problems"),
@@ -209,82 +227,76 @@ def test_held_readings_fail_their_check_until_they_are_accepted(desk: Desk) -> N
     assert newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"].passed
 
 
-def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location: Location) -> None:
-    months = {"from_month": "2026-01", "to_month": "2026-02"}
-    runs = location.requested(
-        "backfill_history",
-        "load_months",
-        **months,
-        accounts=['Ünïcode & "Sons" [EU]'],
-        datasets=["orders", "inventory"],
-    )
+def test_the_sensor_requests_once_what_a_job_has_asked_for(location: Location, desk: Desk) -> None:
+    began, nothing = desk.tick(None)
+    asked = location.refresh(accounts=['Ünïcode & "Sons" [EU]'], datasets=["orders", "inventory"])
+    assert location.end_of(asked) is dg.DagsterRunStatus.SUCCESS, location.messages(asked)
 
-    assert {run.status for run in runs} == {dg.DagsterRunStatus.QUEUED}
-    assert {run.tags[ACCOUNT_TAG] for run in runs} == {ACCOUNT}
-    assert all(REFRESH_TAG not in run.tags for run in runs)
-    names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-    ranges = {
-        key.to_user_string(): tuple(run.tags[name] for name in names)
-        for run in runs
-        for key in run.asset_selection or ()
-    }
-    assert ranges == {
-        "seller/orders": (partition_key(ACCOUNT, MONTHS[0]), partition_key(ACCOUNT, FEBRUARY)),
-        "seller/inventory": (ACCOUNT, ACCOUNT),
-    }
-    assert all(run.run_op_concurrency and run.run_op_concurrency.all_pools == {"seller_api"} for run in runs)
+    ended, requests = desk.tick(began)
+    later, again = desk.tick(ended)
+
+    assert (nothing, again, later) == ([], [], ended)
+    assert {(each.tags[ACCOUNT_TAG], each.tags[REQUESTED_BY_TAG]) for each in requests} == {(ACCOUNT, asked)}
+    assert {each.tags.get(REFRESH_TAG) for each in requests} == {CHANGED}
+    assert len({each.run_key for each in requests}) == len(requests)
+    loaded = {key.to_user_string() for each in requests for key in each.asset_selection or ()}
+    assert loaded == {"seller/orders", "seller/inventory"}
 
 
-def test_a_requested_run_loads_a_month_before_the_history(location: Location) -> None:
-    december = {"from_month": "2025-12", "to_month": "2025-12"}
-    (run,) = location.requested("backfill_history", "load_months", **december, accounts=[OTHER], datasets=["orders"])
-
-    location.dequeue(run.run_id)
-
-    assert location.end_of(run.run_id) is dg.DagsterRunStatus.SUCCESS, location.messages(run.run_id)
-    assert partition_key(OTHER, DECEMBER) in location.platform.materialized(ORDERS)
-    assert (
-        location.platform.database.execute(text("SELECT first_day FROM platform.history_start")).scalar_one()
-        == DECEMBER.start
-    )
-
-
-def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> None:
+@pytest.mark.parametrize(
+    ("job", "asset", "table"),
+    [
+        ("refresh_now", "", "platform.accounts"),
+        (ASSETS, "marts/account_profit_daily", "marts.account_profit_daily"),
+        (ASSETS, "export/orders", "seller.orders"),
+        (ASSETS, "seller/report_rows", "platform.report_jobs"),
+    ],
+)
+def test_what_waits_for_a_table_ends_when_it_is_terminated(
+    location: Location, job: str, asset: str, table: str
+) -> None:
+    month = ACCOUNT if "report" in asset else partition_key(ACCOUNT, FEBRUARY)
+    tags = {"dagster/partition": month} if asset else NOTHING
     with location.platform.database.begin() as connection:
-        connection.execute(text("LOCK TABLE platform.accounts IN ACCESS EXCLUSIVE MODE"))
-        waiting = location.start("refresh_now", "refresh")
-        wait_for(lambda: location.run(waiting).status is dg.DagsterRunStatus.STARTED)
-        location.terminate(waiting)
-        ended = location.end_of(waiting)
-    runs = location.requested("refresh_now", "refresh", accounts=["Down Under"], datasets=["transactions"])
-    for run in runs:
-        location.terminate(run.run_id)
+        connection.execute(text(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"))
+        run_id = location.start(job, *filter(None, [asset]), tags=tags)
+        wait_for(lambda: location.platform.database.execute(WAITING).scalar_one())
+        location.terminate(run_id)
 
-    assert ended is dg.DagsterRunStatus.CANCELED
-    due = {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs}
-    assert due
-    assert due <= {(OTHER, CHANGED), (OTHER, None)}
-    assert {location.run(run.run_id).status for run in runs} == {dg.DagsterRunStatus.CANCELED}
+        assert location.end_of(run_id) is dg.DagsterRunStatus.CANCELED
+
+
+def test_a_load_of_a_silent_upstream_ends_when_it_is_terminated(location: Location) -> None:
+    upstream = location.platform.upstream
+    with upstream.silent():
+        run_id = location.start(ASSETS, "seller/orders", tags={"dagster/partition": partition_key(ACCOUNT, FEBRUARY)})
+        wait_for(lambda: upstream.waiting)
+        location.terminate(run_id)
+
+        assert location.end_of(run_id) is dg.DagsterRunStatus.CANCELED
 
 
 def test_a_load_that_is_terminated_ends_and_keeps_what_it_has_loaded(location: Location) -> None:
     months = [Window.month_of(date(2026, month, 1)) for month in range(9, 0, -1)]
-    (run,) = location.requested(
-        "backfill_history", "load_months", from_month="2026-01", to_month="2026-09", accounts=[OTHER],
-        datasets=["orders"],
-    )  # fmt: skip
-    newest, waiting = partition_key(OTHER, months[0]), months[2].start
+    newest, oldest, waiting = partition_key(OTHER, months[0]), partition_key(OTHER, months[-1]), months[2].start
+    ends = {"dagster/asset_partition_range_start": oldest, "dagster/asset_partition_range_end": newest}
 
     with location.platform.database.connect() as connection, releasing(connection):
         hold(connection, f"orders|{OTHER}|{waiting:%Y-%m}")
-        location.dequeue(run.run_id)
+        run_id = location.start(ASSETS, "seller/orders", tags=ends)
         wait_for(lambda: newest in location.platform.materialized(ORDERS), pause_seconds=0.5)
-        location.terminate(run.run_id)
-    ended = location.end_of(run.run_id)
+        location.terminate(run_id)
+    ended = location.end_of(run_id)
 
-    events = {entry.dagster_event_type for entry in location.instance.all_logs(run.run_id)}
+    events = {entry.dagster_event_type for entry in location.instance.all_logs(run_id)}
     kept = location.platform.materialized(ORDERS) & {partition_key(OTHER, month) for month in months}
-    assert ended is dg.DagsterRunStatus.CANCELED, location.messages(run.run_id)
+    assert ended is dg.DagsterRunStatus.CANCELED, location.messages(run_id)
     assert events.isdisjoint({dg.DagsterEventType.STEP_UP_FOR_RETRY, dg.DagsterEventType.STEP_RESTARTED})
     assert newest in kept
-    assert partition_key(OTHER, months[-1]) not in kept
+    assert oldest not in kept
+
+
+def _output_of(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """Return the metadata that the only step of a job has given its output."""
+    (event,) = (each for each in result.all_node_events if each.is_successful_output)
+    return {name: each.value for name, each in event.step_output_data.metadata.items()}
