@@ -52,15 +52,12 @@ def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
 
 
 def _dataset_query(dataset: Dataset) -> str:
-    if dataset.slicing is Slicing.CONNECTION:
-        return f"SELECT *\nFROM {dataset.table}"
-    if dataset.is_dated:
-        sums = "".join(f", sum({column.name}) AS {column.name}" for column in dataset.money[:1])
-        since = "WHERE local_day >= current_date - 30"
-        days = "account, local_day"
-        return f"SELECT {days}, count(*) AS rows{sums}\nFROM {dataset.table}\n{since}\nGROUP BY {days}\nORDER BY {days}"
-    newest = f"SELECT account, max(local_day) FROM {dataset.table} GROUP BY account"  # noqa: S608  # the contract's name
-    return f"SELECT *\nFROM {dataset.table}\nWHERE (account, local_day) IN ({newest})"
+    if not dataset.is_dated:
+        return f"SELECT *\nFROM {dataset.table}{'_latest' if dataset.keeps_snapshots else ''}"
+    sums = "".join(f", sum({column.name}) AS {column.name}" for column in dataset.money[:1])
+    since = "WHERE local_day >= current_date - 30"
+    days = "account, local_day"
+    return f"SELECT {days}, count(*) AS rows{sums}\nFROM {dataset.table}\n{since}\nGROUP BY {days}\nORDER BY {days}"
 
 
 def _query(sql: str) -> str:
