@@ -138,14 +138,11 @@ def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Clien
 @pytest.mark.parametrize(
     ("sent", "amount"),
     [
-        ('"amount": 3', "3.00"),
         ('"amount": -0.0', "0.00"),
         ('"amount": 2.675', "2.68"),
-        ('"amount": 1e2', "100.00"),
         ('"amount": 12.5E-3', "0.01"),
         ('"amount": 123456789012.0123456789', "123456789012.01"),
         ('"total_amount": 100, "units": 8', "12.50"),
-        ('"total_amount": 1, "units": 800', "0.00"),
         # Rounded once: with ten decimals in between it would be 0.01.
         ('"total_amount": 0.0499999999, "units": 10', "0.00"),
         ('"total_amount": 100, "units": 2.5', "40.00"),

@@ -152,8 +152,9 @@ def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Doc
     assert host.post(still.json()["access_token"]).status_code == 401
 
 
-@pytest.mark.parametrize("scope", [{}, {"scope": "read"}, {"scope": "openid offline_access"}])
-@pytest.mark.parametrize("resource", [None, "", "/"])
+@pytest.mark.parametrize(
+    ("resource", "scope"), [(None, {}), ("", {"scope": "read"}), ("/", {"scope": "openid offline_access"})]
+)
 def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
     agents: Served, documents: Documents, resource: str | None, scope: dict[str, str]
 ) -> None:

@@ -139,7 +139,6 @@ def _count(database: Database, table: str = "seller.transactions") -> int:
     [
         (_entries(3), [], frozenset(), "none of 3 stored rows was read"),
         (_entries(600), _entries(590), SETTLED, "10 of 600 rows were added or are missing on 10 settled days"),
-        (_entries(590), _entries(600), SETTLED, "10 of 600 rows were added or are missing on 10 settled days"),
         (
             _entries(200),
             _entries(150),
@@ -248,7 +247,6 @@ def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Da
     [
         ((0, 20, 40), (300, 300, 300), True),
         ((0, 20, 39), (300, 300, 300), False),
-        ((0, 1, 2), (300, 300, 300), False),
         ((0, 24, 48), (300, 200, 300), False),
         ((0, 24, 48), (302, 301, 300), True),
         ((0, 24, 48), (300, 300, 0), False),
@@ -343,7 +341,6 @@ def test_an_inventory_that_lists_every_row_twice_is_held(database: Database) -> 
     [
         ((0, "0"), (0, "0"), True),
         ((0, "0"), (1, "0"), False),
-        ((1, "0"), (0, "0"), False),
         ((1, "0"), (2, "0"), True),
         ((3, "0"), (1, "0"), False),
         ((100, "0"), (105, "0"), True),
