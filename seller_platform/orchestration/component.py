@@ -275,34 +275,15 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     def resources(self) -> Mapping[str, object]:
         """The resources `warehouse`, `seller_api` and `seller_warehouse`, by key.
 
-        Override it where the settings of the environment do not fit:
-
-        ```python
-        class OurSellers(SellerPlatformComponent):
-            @property
-            def resources(self):
-                warehouse = WarehouseResource(database_url=dg.EnvVar("SELLERS_URL"))
-                return {
-                    "warehouse": warehouse,
-                    "seller_api": SellerApiResource(warehouse=warehouse),
-                    "seller_warehouse": WarehouseIOManager(database_url=dg.EnvVar("SELLERS_URL")),
-                }
-        ```
-
-        Dagster refuses two resources with one key: several components of a project share the default ones.
+        Override it where the settings of the environment do not fit. Dagster refuses two resources with one key:
+        several components of a project share the default ones.
         """
         return _resources(self.history_start)
 
     def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         """Return the spec of an asset, by default the one that is declared, with the attribute `translation`.
 
-        Override it to add or replace any attribute but the key:
-
-        ```python
-        class OurSellers(SellerPlatformComponent):
-            def get_asset_spec(self, spec):
-                return super().get_asset_spec(spec).merge_attributes(tags={"table": spec.key.path[-1]})
-        ```
+        Override it to add or replace any attribute but the key.
 
         Args:
             spec: As declared, with the key prefix, the group and the owners of the component.
@@ -318,14 +299,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     ) -> Iterator[object]:
         """Load the partitions of a step of a list, and yield an event for each of them.
 
-        Override it to do something before or after:
-
-        ```python
-        class OurSellers(SellerPlatformComponent):
-            def execute(self, context, dataset, warehouse, seller_api):
-                context.log.info("%s begins", dataset.name)
-                yield from super().execute(context, dataset, warehouse, seller_api)
-        ```
+        Override it to do something before or after.
 
         Args:
             context: That of the step; `context.partition_keys` are its accounts, or accounts and months.
