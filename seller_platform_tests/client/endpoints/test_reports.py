@@ -307,7 +307,7 @@ def test_a_refusal_of_a_download_carries_the_pause_it_asks_for() -> None:
 
 @pytest.mark.slow
 def test_csv_is_never_held_as_a_whole() -> None:
-    piece = (b"A,1," + b"n" * 200 + b"\r\n") * 200
+    piece = (b"A,1," + b"n" * 500 + b"\r\n") * 80
     sink = Sink()
     sink.write = lambda rows, **_: None  # type: ignore[method-assign]  # only the memory of the reader counts here
     body = (part for whole in ([b"sku,units_ordered,note\r\n"], repeat(piece, 100)) for part in whole)
