@@ -236,7 +236,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     ],
                     resources=self.resources,
                 ),
-                discovery_definitions(placement=placement),
+                discovery_definitions(placement),
                 check_definitions((*datasets, *marts), placement),
                 following_definitions(
                     [

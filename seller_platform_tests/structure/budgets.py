@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_181,
     "cli": 8_171,
-    "orchestration": 5_509,
+    "orchestration": 5_501,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,

@@ -5,12 +5,12 @@ stay.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.clocks import Clock, is_past, utc_now
+from seller_platform.clocks import is_past, utc_now
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import NotConnectedError, ReadingHeldError, RequestsUsedUpError
@@ -40,14 +40,7 @@ _LONGEST_RUN = timedelta(hours=1)
 _FIRST = {"dagster/priority": "10"}
 
 
-def discovery_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
-    """Return the asset and the sensor of discovery, without the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(
-        assets=[accounts_asset(placement, clock=clock)], sensors=[_discovery_sensor(clock, placement)]
-    )
-
-
-def accounts_asset(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.AssetsDefinition:
+def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions.
 
     A run of the sensor reads only the connections that are due, and is patient with none of them. It does not fail:
@@ -72,7 +65,7 @@ def accounts_asset(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> d
         loop = PartitionLoop(context.log, "connection ")
         if not chosen:
             loop.add("default", NotConnectedError())
-        names = _due(database, [*chosen.values()], warehouse, clock()) if is_of_sensor else [*chosen]
+        names = _due(database, [*chosen.values()], warehouse) if is_of_sensor else [*chosen]
         loaded = [receipt for _, receipt in loop.attempt(names, read)]
         # Other processes discover accounts, too.
         readable = [account.key for account in placement.chosen(accounts(database))]
@@ -87,7 +80,8 @@ def accounts_asset(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> d
     return land
 
 
-def _discovery_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
+def discovery_definitions(placement: Placement = WHOLE) -> dg.Definitions:
+    """Return the asset and its sensor, without the resources `warehouse` and `seller_api`."""
     name = placement.name_of("discover_accounts")
 
     @dg.sensor(
@@ -101,8 +95,8 @@ def _discovery_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition
     def discover_accounts(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
-        database, now = warehouse.database, clock()
-        due = _due(database, placement.chosen(connections(database)), warehouse, now)
+        database = warehouse.database
+        due = _due(database, placement.chosen(connections(database)), warehouse)
         tags, newer = {"dagster/sensor_name": name}, utc_now() - _LONGEST_RUN
         runs = dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=newer)
         if due and not context.instance.get_runs_count(runs):
@@ -115,12 +109,10 @@ def _discovery_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition
         report_checks(context.instance, database, placement, [ACCOUNTS])
         return dg.SkipReason(f"a run reads {', '.join(due)}" if due else "no connection is due")
 
-    return discover_accounts
+    return dg.Definitions(assets=[accounts_asset(placement)], sensors=[discover_accounts])
 
 
-def _due(
-    database: Database, chosen: Sequence[KnownConnection], warehouse: WarehouseResource, now: datetime
-) -> list[str]:
+def _due(database: Database, chosen: Sequence[KnownConnection], warehouse: WarehouseResource) -> list[str]:
     """Return the connections to ask for their accounts, those that wait the longest first."""
     per_day, every = warehouse.settings.requests_per_day, _EVERY
     if per_day is not None:
@@ -128,7 +120,7 @@ def _due(
         every = min(max(share, _EVERY), _AT_LEAST_EVERY)
     # A held list is not a failure to answer.
     pauses = {None: every, ReadingHeldError.__name__: every, RequestsUsedUpError.__name__: _EVERY}
-    tried, never = last_tries(database, ACCOUNTS), datetime.min.replace(tzinfo=now.tzinfo)
+    now, tried, never = utc_now(), last_tries(database, ACCOUNTS), datetime.min.replace(tzinfo=UTC)
     due = {}
     for name in (each.name for each in chosen):
         at, error = tried.get(name, (never, None))
