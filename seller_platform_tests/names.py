@@ -1,7 +1,7 @@
 """The names that users type and installations store, read from the code: one a line.
 
-`names.txt` keeps them, each behind the version that has them first. `python -m tools.regenerate` writes
-the file. It refuses to remove a name that an earlier version of the same major version has promised.
+`names.txt` keeps them, each behind the version that has them first. `python -m seller_platform_tests.tools.regenerate`
+writes the file. It refuses to remove a name that an earlier version of the same major version has promised.
 """
 
 import ast
@@ -28,7 +28,7 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import Location
 from seller_platform.settings import Settings
-from tools.documentation import coded_errors, sections
+from seller_platform_tests.tools.documentation import coded_errors, sections
 
 NAMES = Path(__file__).with_name("names.txt")
 PRODUCT = Path(seller_platform.__file__).parent

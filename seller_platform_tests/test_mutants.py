@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import seller_platform
-from tools.mutants import TESTS_OF, verdicts
+from seller_platform_tests.tools.mutants import TESTS_OF, verdicts
 
 _PRODUCT, _TESTS = Path(seller_platform.__file__).parent, Path(__file__).parent
 

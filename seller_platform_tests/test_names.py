@@ -16,7 +16,7 @@ import seller_platform.dagster as public_dagster
 from seller_platform.documentation import page_named
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform_tests.names import NAMES, TABLES, current_names, renewed, stored_names
-from tools.lock import PYTHONS, TOP, requirements
+from seller_platform_tests.tools.lock import PYTHONS, TOP, requirements
 
 PAGE = page_named("promises").text
 
@@ -24,7 +24,7 @@ PAGE = page_named("promises").text
 def test_the_names_are_those_of_their_file(database_url: str) -> None:
     written = renewed(stored_names(), current_names(database_url))
 
-    assert written.splitlines() == NAMES.read_text().splitlines(), "run `python -m tools.regenerate`"
+    assert written.splitlines() == NAMES.read_text().splitlines(), "write the generated files anew"
 
 
 def test_a_name_stays_until_the_next_major_version() -> None:

@@ -29,7 +29,7 @@ from seller_platform_tests.structure.names import (
 )
 from seller_platform_tests.structure.page_calls import counted_in_a_new_process
 from seller_platform_tests.structure.plurals import counts_without_singular
-from seller_platform_tests.structure.source import ROOT, TESTS
+from seller_platform_tests.structure.source import ROOT, TESTS, tracked_at_the_top
 from seller_platform_tests.structure.writers import ALLOWED, writers
 
 MOST_MODULES = 16
@@ -59,6 +59,13 @@ def test_one_page_of_orders_is_read_by_few_functions() -> None:
     numbers = counted_in_a_new_process()
 
     assert [name for name, most in MOST_FUNCTIONS_OF_A_PAGE.items() if numbers[name] > most] == [], numbers
+
+
+def test_the_top_level_has_nothing_but_what_users_know() -> None:
+    parts = ["pyproject.toml", "seller_platform", "seller_platform_tests", "workspace.yaml", "dagster.yaml", "docker"]
+    known = {*parts, "README.md", "CHANGELOG.md", "LICENSE", "requirements.lock"}
+
+    assert {name for name in tracked_at_the_top() if not name.startswith(".")} <= known
 
 
 def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:

@@ -19,7 +19,7 @@ import yaml
 from dagster._core.errors import DagsterInvalidConfigError
 from dagster._core.instance.ref import InstanceRef
 
-from tools.lock import TOP
+from seller_platform_tests.tools.lock import TOP
 
 _REPOSITORY = "https://dagster-io.github.io/helm"
 _KUBERNETES = "1.37.0"

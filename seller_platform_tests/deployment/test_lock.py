@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.lock import (
+from seller_platform_tests.tools.lock import (
     IMAGE_LOCK,
     LOCK,
     PYTHONS,
@@ -51,10 +51,8 @@ def test_every_requirement_is_locked_within_its_range_on_every_machine(lock: Pat
                 for package in locked
                 if package.name == LockedPackage(requirement, ()).name and package.holds(machine)
             ]
-            assert versions, f"{requirement} is not locked on {machine}; run `python -m tools.lock`"
-            assert versions[0] in requirement.specifier, (
-                f"{requirement}: {versions[0]} is locked; run `python -m tools.lock`"
-            )
+            assert versions, f"{requirement} is not locked on {machine}; write the lock anew"
+            assert versions[0] in requirement.specifier, f"{requirement}: {versions[0]} is locked; write the lock anew"
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(TOP)))

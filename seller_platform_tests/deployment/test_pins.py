@@ -10,7 +10,7 @@ import yaml
 
 from seller_platform_tests.deployment.compose_machine import services_with_celery
 from seller_platform_tests.support.processes import completed
-from tools.lock import PYTHONS, TOP
+from seller_platform_tests.tools.lock import PYTHONS, TOP
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
 WORKFLOWS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,10 @@ def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
 
     assert len(long_forms) > 2
     assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
-    planted = {f"python -m {name}" for name in ("tools.mutants", "seller_platform_tests.simulation.mutations")}
+    planted = {
+        f"python -m {name}"
+        for name in ("seller_platform_tests.tools.mutants", "seller_platform_tests.simulation.mutations")
+    }
     assert commands >= {"pytest -m nightly", *planted}
     assert [
         form for form in long_forms if not any(each == form or each.startswith(f"{form} ") for each in commands)
@@ -68,7 +71,9 @@ def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
 def test_every_night_the_release_is_installed_with_each_python() -> None:
     (job,) = WORKFLOWS["nightly"].values()
     (command,) = (
-        each["command"] for each in job["strategy"]["matrix"]["include"] if "tools.release" in each["command"]
+        each["command"]
+        for each in job["strategy"]["matrix"]["include"]
+        if "seller_platform_tests.tools.release" in each["command"]
     )
 
     assert re.findall(r"--python (\S+)", command) == list(PYTHONS)

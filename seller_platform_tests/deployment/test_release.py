@@ -20,8 +20,8 @@ import pytest
 from seller_platform import __version__
 from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.skipping import skip_except_in_ci
-from tools.lock import PYTHONS, TOP
-from tools.release import CHECKSUMS, build, reason_against
+from seller_platform_tests.tools.lock import PYTHONS, TOP
+from seller_platform_tests.tools.release import CHECKSUMS, build, reason_against
 
 pytestmark = pytest.mark.journey
 

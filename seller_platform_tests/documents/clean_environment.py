@@ -18,7 +18,7 @@ from seller_platform_tests.documents.markdown import Document, typed
 from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment
-from tools.documentation import README
+from seller_platform_tests.tools.documentation import README
 
 _EXAMPLE = "example.py"
 _NOTEBOOK = "jupyter execute first_look.ipynb"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.documentation import ARCHITECTURE, PAGES, README
+from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(seller-platform [^`]+)`")

@@ -26,7 +26,7 @@ from seller_platform_tests.documents.shell import PASSWORD, Shell
 from seller_platform_tests.support.engines import install_duckdb_extension
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.processes import environment, free_port
-from tools.documentation import PAGES, README
+from seller_platform_tests.tools.documentation import PAGES, README
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 

@@ -15,8 +15,8 @@ from seller_platform.settings import Settings
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES
 from seller_platform_tests.support.command_line import COMMAND_LINE
-from tools.documentation import ARCHITECTURE, PAGES, README, found_in, sections
-from tools.documentation import documents as generated_documents
+from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README, found_in, sections
+from seller_platform_tests.tools.documentation import documents as generated_documents
 
 _WEB = ("http://", "https://")
 _LINES = 220
@@ -90,7 +90,7 @@ def test_every_picture_is_shown_is_described_and_is_made_by_the_journey() -> Non
 def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
     texts = [part for path in generated_documents() if (part := found_in(path.read_text(), name)) is not None]
 
-    assert texts == [sections()[name]()], "run `python -m tools.regenerate`"
+    assert texts == [sections()[name]()], "run `python -m seller_platform_tests.tools.regenerate`"
 
 
 def test_every_setting_has_a_description() -> None:

@@ -18,7 +18,7 @@ from seller_platform.documentation import PAGES
 from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.raw_server import Answer, Request, serving
-from tools.site import addresses, build
+from seller_platform_tests.tools.site import addresses, build
 
 pytestmark = pytest.mark.slow
 

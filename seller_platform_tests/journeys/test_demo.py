@@ -13,7 +13,7 @@ from seller_platform.warehouse.postgres.location import data_elsewhere
 from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.processes import completed, environment, left_behind, run
-from tools.documentation import README
+from seller_platform_tests.tools.documentation import README
 
 pytestmark = pytest.mark.journey
 

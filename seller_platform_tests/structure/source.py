@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -87,3 +88,9 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[Documented, ast.Constant]]:
 def _dotted(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def tracked_at_the_top() -> set[str]:
+    """Return the names at the top of the project that git tracks; none without a repository."""
+    git = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-tree", "--name-only", "HEAD"]
+    return {*subprocess.run(git, check=False, capture_output=True, text=True).stdout.splitlines()}

@@ -49,7 +49,7 @@ from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.raw_server import Answer, serving
 from seller_platform_tests.support.stored_rows import connect_accounts
-from tools.lock import PYTHONS
+from seller_platform_tests.tools.lock import PYTHONS
 
 pytestmark = pytest.mark.slow
 

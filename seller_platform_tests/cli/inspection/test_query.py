@@ -18,7 +18,7 @@ from seller_platform.warehouse.schema.readers import remove_reader, save_reader
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 from seller_platform_tests.support.postgres import Databases
-from tools.documentation import PAGES
+from seller_platform_tests.tools.documentation import PAGES
 
 VALUES = """
 SELECT 12345678901234567890.10::numeric AS amount, 9007199254740993::bigint AS number, NULL::text AS nothing,

@@ -1,4 +1,4 @@
-"""Writes the lock files: `python -m tools.lock`.
+"""Writes the lock files: `python -m seller_platform_tests.tools.lock`.
 
 `requirements.lock` has every package of every extra but `notebook`, with the hashes of its files on PyPI. CI installs
 it.
@@ -19,7 +19,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 LOCK = TOP / "requirements.lock"
 IMAGE_LOCK = TOP / "docker" / "requirements.lock"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")

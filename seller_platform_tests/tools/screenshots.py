@@ -1,4 +1,4 @@
-"""Renews the pictures of the README and the pages: `python -m tools.screenshots`.
+"""Renews the pictures of the README and the pages: `python -m seller_platform_tests.tools.screenshots`.
 
 It runs the tests of the Dagster UI in a browser, which take some minutes and need Debian's `chromium-headless-shell`.
 The home of the tests is /tmp/shop, which messages in the pictures show.
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from seller_platform_tests.journeys import test_ui
-from tools.documentation import PAGES
+from seller_platform_tests.tools.documentation import PAGES
 
 
 def main() -> None:

@@ -24,9 +24,9 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.migrations.upgrade import KINDS
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
-from tools.api_reference import http_api, python_api, table
+from seller_platform_tests.tools.api_reference import http_api, python_api, table
 
-_TOP = Path(__file__).parents[1]
+_TOP = Path(__file__).parents[2]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
 PAGES = _TOP / "seller_platform" / "docs"
 _FLOORS = ("cli", "orchestration", "service", "sandbox", "ingest", "client", "warehouse", "contract")

@@ -1,4 +1,4 @@
-"""Makes a release in `dist/`: `python -m tools.release`, in a clean clone.
+"""Makes a release in `dist/`: `python -m seller_platform_tests.tools.release`, in a clean clone.
 
 It builds what the last commit contains: a source distribution, a wheel from it, the bill of materials of the image, and
 the checksums of the three. The same commit gives the same wheel and source distribution. Then it installs the wheel,
@@ -22,7 +22,7 @@ from pathlib import Path
 from seller_platform import __version__
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment
-from tools.lock import IMAGE_LOCK, TOP
+from seller_platform_tests.tools.lock import IMAGE_LOCK, TOP
 
 DIST = TOP / "dist"
 CHECKSUMS = "SHA256SUMS"

@@ -1,4 +1,4 @@
-"""Writes all generated files: `python -m tools.regenerate`.
+"""Writes all generated files: `python -m seller_platform_tests.tools.regenerate`.
 
 It writes the pages of reference, the tree of ARCHITECTURE.md and the file of names. Read the difference before it is
 committed.
@@ -17,7 +17,7 @@ def main() -> None:
     for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
         del os.environ[variable]
     from seller_platform_tests import names  # these two import Dagster's definitions
-    from tools import documentation
+    from seller_platform_tests.tools import documentation
 
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")

@@ -1,4 +1,4 @@
-"""Builds the documentation site: `python -m tools.site [FOLDER]`, by default into `build/site`.
+"""Builds the documentation site: `python -m seller_platform_tests.tools.site [FOLDER]`, by default into `build/site`.
 
 Its pages are the files that GitHub and `seller-platform docs` show. They are copied into a temporary folder, with links
 that fit their addresses on the site and with diagrams as images; Zensical makes HTML of them. The pages request nothing
@@ -23,7 +23,7 @@ import mmdr
 from seller_platform.cli.docs import COMMENT
 from seller_platform.documentation import FOLDER, PAGES
 from seller_platform_tests.support.folders import temporary_folder
-from tools.lock import TOP, pyproject
+from seller_platform_tests.tools.lock import TOP, pyproject
 
 _OTHERS = ("CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/ARCHITECTURE.md", ".github/SECURITY.md")
 _BLOCK_OR_TARGET = re.compile(

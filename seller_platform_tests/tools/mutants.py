@@ -1,6 +1,6 @@
 """Plants random mistakes in modules that hold promises, and counts those that a test notices.
 
-    python -m tools.mutants [--sql] [--each 40] [--seed 1] [--timeout 120] [MODULE...]
+    python -m seller_platform_tests.tools.mutants [--sql] [--each 40] [--seed 1] [--timeout 120] [MODULE...]
 
 cosmic-ray makes the mutants in a copy of the project, and runs the tests of the module with each. Those of SQL text are
 made by `sql_mutants`. The exit code is 1 if fewer than 92 % are killed, of SQL 90 %. A survivor whose reason is in
@@ -21,12 +21,12 @@ from cosmic_ray.work_item import WorkerOutcome, WorkResult
 
 from seller_platform_tests.support.folders import temporary_folder
 
-_TOP = Path(__file__).parents[1]
+_TOP = Path(__file__).parents[2]
 _LEAST_PERCENT = {False: 92, True: 90}
 # By this, a process that has the folder in its path finds the operators.
 _METADATA = {
     "METADATA": "Metadata-Version: 2.1\nName: mutants\nVersion: 1\n",
-    "entry_points.txt": "[cosmic_ray.operator_providers]\nsql = tools.sql_mutants:Provider\n",
+    "entry_points.txt": "[cosmic_ray.operator_providers]\nsql = seller_platform_tests.tools.sql_mutants:Provider\n",
 }
 # Annotations such as `str | None`, signatures with a bare `*`, and comparisons of enumerations that mean the same.
 _EXCLUDED = [
