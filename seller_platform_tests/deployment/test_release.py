@@ -201,7 +201,6 @@ def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Pat
     assert reason_against(early) == f"the newest entry of CHANGELOG.md is Unreleased, not {__version__}"
 
 
-@pytest.mark.nightly  # CI's job `image` installs a wheel without a clone
 def test_the_installed_wheel_needs_no_clone(programs: Path, tmp_path: Path) -> None:
     variables = {name: value for name, value in environment(tmp_path).items() if name != "PYTHONPATH"}
 

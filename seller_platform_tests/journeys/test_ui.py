@@ -131,7 +131,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 
 def test_the_last_month_is_there_and_every_printed_command_works(place: Deployment, tmp_path: Path) -> None:
-    state = place.state()
+    state = wait_for(place.state, lambda found: found.assets, pause_seconds=1)
     known: tuple[dict[str, list[str]], ...] = ({}, {"marts/cost_coverage": ["sales_are_covered"]})
     wait_for(place.failed_checks, lambda failed: failed in known, pause_seconds=2)
     command = re.search(r"`(.+?)`", place.told["In another shell"])
