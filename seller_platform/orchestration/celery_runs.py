@@ -1,8 +1,7 @@
 """Runs on several machines: dagster-celery's run launcher and the workers' Celery application, over Redis.
 
-Celery does not notice that a worker's machine is gone. Here the process of a run holds a lock in PostgreSQL: a started
-run without a lock has failed.
-
+Celery does not notice that a worker's machine is gone. Here the process of a run holds a lock in PostgreSQL, which it
+takes again after a restart of the server: a started run has failed if its lock was free for half a minute.
 A worker acknowledges a run when it has ended, so that Redis gives a run that was taken and not begun to another worker.
 Redis does so after five minutes with a run that is being executed, too. The second worker sees the lock and leaves it.
 """
@@ -10,7 +9,7 @@ Redis does so after five minutes with a run that is being executed, too. The sec
 import json
 import logging
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from celery import Celery, Task
@@ -18,16 +17,16 @@ from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task
 
-from seller_platform.errors import SettingsError
+from seller_platform.errors import missing_setting
 from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
+from seller_platform.orchestration.instance.run_launcher import RunLocks, hold_always
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.advisory_locks import hold_within, releasing, try_lock
+from seller_platform.warehouse.postgres.advisory_locks import hold_within, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _LOG = logging.getLogger(__name__)
-_LOSS_SECONDS = 3
-"""How long to wait for a run's lock: PostgreSQL needs a moment to notice that its process was killed."""
+_LOSS_SECONDS = 3  # PostgreSQL needs a moment to notice that a process was killed
 
 
 class _RunTask(Task):  # type: ignore[misc]  # celery has no types
@@ -35,11 +34,16 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
 
     def __call__(self, **packed: Any) -> Any:
         arguments: Any = dg.deserialize_value(json.dumps(*packed.values()))
+        lock = f"run|{arguments.run_id}"
         with _database().connect() as connection, releasing(connection):
-            if hold_within(connection, f"run|{arguments.run_id}", _LOSS_SECONDS):
-                return super().__call__(**packed)
-        _LOG.info("Run %s is executed by another worker, which keeps it.", arguments.run_id)
-        return None
+            if not hold_within(connection, lock, _LOSS_SECONDS):
+                _LOG.info("Run %s is executed by another worker, which keeps it.", arguments.run_id)
+                return None
+            ended = hold_always(_database().connect, lock)  # from the end of this block on
+        try:
+            return super().__call__(**packed)
+        finally:
+            ended.set()
 
 
 class LockedCeleryRunLauncher(CeleryRunLauncher):
@@ -47,6 +51,7 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
 
     def __init__(self, inst_data: Any = None) -> None:
         super().__init__(default_queue="dagster", **_arguments(), inst_data=inst_data)
+        self._locks = RunLocks(gone_after_seconds=30)
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
@@ -56,9 +61,9 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
         """Return the health of a run's worker, by the run's lock and by Celery."""
         if run.status is dg.DagsterRunStatus.STARTED:
             with _database().begin() as connection:
-                if try_lock(connection, f"run|{run.run_id}"):
-                    reason = "The worker is gone: no process holds the lock of the run."
-                    return CheckRunHealthResult(WorkerStatus.FAILED, reason)
+                health = self._locks.health_of(run.run_id, connection, f"run|{run.run_id}")
+            if health.status is WorkerStatus.FAILED:
+                return health
         return super().check_run_worker_health(run)
 
 
@@ -66,14 +71,9 @@ def _arguments() -> dict[str, Any]:
     """Return the arguments that launcher and workers share."""
     broker = read_settings().celery_broker_url
     if broker is None:
-        raise SettingsError(
-            "SELLER_PLATFORM_CELERY_BROKER_URL is not set; it is the URL of a Redis server",
-            code="MissingBrokerError",
-            step="Set it to a URL such as redis://127.0.0.1:6379/0.",
-        )
+        raise missing_setting("SELLER_PLATFORM_CELERY_BROKER_URL", "the URL of a Redis server")
     return {
-        "broker": broker.get_secret_value(),
-        "backend": broker.get_secret_value(),
+        **dict.fromkeys(("broker", "backend"), broker.get_secret_value()),
         "config_source": {
             "broker_transport_options": {"visibility_timeout": 300},
             "broker_connection_retry_on_startup": True,
@@ -96,6 +96,5 @@ def __getattr__(name: str) -> Celery:
     if name != "app":
         raise AttributeError(name)
     application: Celery = make_app(_arguments())  # type: ignore[no-untyped-call]  # dagster-celery's, without types
-    base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery passes on
-    create_execute_job_task(application, base=base)
+    create_execute_job_task(application, base=cast("Any", _RunTask))  # dagster-celery passes on Celery's options
     return application

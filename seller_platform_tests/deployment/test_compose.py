@@ -248,7 +248,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
         assert statuses.backfills == {backfill: "COMPLETED_SUCCESS"}
         assert [run for run in statuses.runs if run[0] == "FAILURE"] == [("FAILURE", False)]
         assert [run for run in statuses.runs if run[1]] == [("SUCCESS", True)]
-        assert "The worker is gone" in str(failures)
+        assert "The process of the run is gone" in str(failures)
         assert requests.twice == []
         assert upstream.refreshes > refreshes
         assert upstream.replayed == 0

@@ -11,16 +11,16 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_181,
     "cli": 8_171,
-    "orchestration": 5_501,
+    "orchestration": 5_539,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,
     "answers": 1_365,
     "ingest": 3_387,
-    "client": 4_387,
+    "client": 4_391,
     "warehouse": 19_342,
     "contract": 1_323,
-    "tests": 57_191,
+    "tests": 57_194,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

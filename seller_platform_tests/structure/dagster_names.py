@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seller_platform_tests.structure.source import Module, modules
 
 _PRIVATE_MODULE = re.compile(r"dagster(_\w+)?(\.\w+)*\._\w+(\.\w+)*|dagster_shared(\.\w+)*")
-_OF_PYTHON = {"_args", "_run_exitfuncs", "_replace"}
+_OF_PYTHON = {"_args", "_exit", "_run_exitfuncs", "_replace"}
 
 
 def private_names() -> set[tuple[str, str]]:

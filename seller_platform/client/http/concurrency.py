@@ -68,7 +68,7 @@ def in_threads(
 ) -> Iterator[Result]:
     """Yield the result of each argument in order, from `count` threads that work in the caller's context.
 
-    The first error ends it, once the running calls have ended.
+    The first error ends it, once the running calls have ended. An interruption does not wait for them.
 
     Args:
         queued: How many more calls wait for a thread, so that none is idle while a result is used.
@@ -77,6 +77,7 @@ def in_threads(
     threads = ThreadPoolExecutor(count, thread_name_prefix="work")
     under_way: deque[Future[Result]] = deque()
     results: list[Result] = []
+    waits = True
     try:
         while True:
             for each in islice(remaining, count + queued - len(under_way)):
@@ -85,5 +86,8 @@ def in_threads(
             if not under_way:
                 return
             results = [under_way.popleft().result()]
+    except BaseException as error:
+        waits = isinstance(error, Exception | GeneratorExit)
+        raise
     finally:
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(wait=waits, cancel_futures=True)

@@ -16,11 +16,12 @@ lock. The lock is in Dagster's storage, which may be another database than the w
 """
 
 import atexit
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, cast
 
@@ -51,18 +52,33 @@ _ATTENDED_TAG = ".dagster/seller_platform/attended"
 _PAUSE_SECONDS = 2
 
 
-class AttendedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, which also says whether the processes of runs still run.
+class RunLocks:
+    """Tells by their locks which processes of runs are gone.
 
     Attributes:
         gone_after_seconds: How long the lock of a run must be free until its process counts as gone.
     """
 
-    gone_after_seconds = 60.0
+    def __init__(self, gone_after_seconds: float = 60.0) -> None:
+        self.gone_after_seconds = gone_after_seconds
+        self._free_since: dict[str, float] = {}
+
+    def health_of(self, run_id: str, connection: Connection, lock: str) -> CheckRunHealthResult:
+        """Return whether the process of a run is gone."""
+        # A statement is its own transaction, which releases the lock again.
+        if not try_lock(connection, lock):
+            self._free_since.pop(run_id, None)
+        elif time.monotonic() >= self._free_since.setdefault(run_id, time.monotonic()) + self.gone_after_seconds:
+            return CheckRunHealthResult(WorkerStatus.FAILED, "The process of the run is gone: nothing holds its lock.")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+
+class AttendedRunLauncher(dg.DefaultRunLauncher):
+    """Dagster's default launcher, which also says whether the processes of runs still run."""
 
     def __init__(self, inst_data: Any = None) -> None:
         super().__init__(inst_data)
-        self._free_since: dict[str, float] = {}
+        self.locks = RunLocks()
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -73,40 +89,54 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
         with _connection(self._instance) as connection:
             if connection is None or run.tags.get(_ATTENDED_TAG) != run.run_id:
                 return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
-            # A statement is its own transaction, which releases the lock again.
-            is_free = try_lock(connection, _name(run.run_id))
-        if is_free and time.monotonic() >= (
-            self._free_since.setdefault(run.run_id, time.monotonic()) + self.gone_after_seconds
-        ):
-            return CheckRunHealthResult(WorkerStatus.FAILED, "The process of the run ended with its code server.")
-        if not is_free:
-            self._free_since.pop(run.run_id, None)
-        return CheckRunHealthResult(WorkerStatus.RUNNING)
+            return self.locks.health_of(run.run_id, connection, _name(run.run_id))
 
 
-def attend(instance_ref: Any, run_id: str) -> threading.Thread:
+def attend(instance_ref: Any, run_id: str) -> threading.Event:
     """Hold the lock of a run in a thread until this process ends, and mark the run with a tag."""
 
-    def hold_always() -> None:
-        while True:
+    @contextmanager
+    def connected() -> Iterator[Connection | None]:
+        with dg.DagsterInstance.from_ref(instance_ref) as instance, _connection(instance) as connection:
+            yield connection
+
+    def mark() -> None:
+        with dg.DagsterInstance.from_ref(instance_ref) as instance:
+            instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
+
+    return hold_always(connected, _name(run_id), on_held=mark)
+
+
+def hold_always(
+    connected: Callable[[], AbstractContextManager[Connection | None]],
+    lock: str,
+    *,
+    on_held: Callable[[], object] = lambda: None,
+) -> threading.Event:
+    """Hold a lock in a thread, also after its connection was lost, until the result is set or this process ends.
+
+    Args:
+        connected: Connects to the database of the lock; to None where there is none.
+    """
+    ended = threading.Event()
+
+    def hold_on() -> None:
+        while not ended.is_set():
             with (
                 suppress(SellerPlatformError, DagsterPostgresException, DBAPIError),
-                dg.DagsterInstance.from_ref(instance_ref) as instance,
-                _connection(instance) as connection,
+                connected() as connection,
             ):
                 if connection is None:
                     return
                 with releasing(connection):
-                    hold(connection, _name(run_id))
-                    instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
-                    while True:
-                        time.sleep(_PAUSE_SECONDS)
+                    hold(connection, lock)
+                    on_held()
+                    while not ended.wait(_PAUSE_SECONDS):
                         connection.exec_driver_sql("SELECT 1")  # raises once the connection, and so the lock, is lost
-            time.sleep(_PAUSE_SECONDS)
+            ended.wait(_PAUSE_SECONDS)
 
-    thread = threading.Thread(target=hold_always, name="run lock", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=hold_on, name="run lock", daemon=True).start()
+    return ended
 
 
 @contextmanager
@@ -137,6 +167,10 @@ class RunWorker(ForkServerProcess):
             super().run()
         finally:
             atexit._run_exitfuncs()
+        # Python would wait for threads that a canceled run has left, which wait for answers of the upstream.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 class _RunWorkers(ForkServerContext):

@@ -112,8 +112,8 @@ UNREAD_SLICES = ProblemSource(
                 THEN 'note' ELSE 'error' END AS severity,
            CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
                 ELSE 'It was not read up to the present day for more than {READ_WITHIN_HOURS} hours.' END AS message,
-           'Check that the schedules and the daemon run; then launch the job refresh_now, or run '
-           '`seller-platform sync`.' AS next_step
+           'Check that the schedules and the daemon run; then launch the job refresh_now, '
+           'or run `seller-platform sync`.' AS next_step
     FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start), (
         SELECT min(slices.month) FROM platform.slices), current_date)) AS unread
     JOIN platform.accounts ON key = account

@@ -68,7 +68,7 @@ def test_costs_follow_the_inventory_and_are_reported_by_account(
 
     _, reasons = failure_of(of_one)
     assert (reported_partitions(of_one), set(reasons)) == ({KEYS[1]}, {KEYS[0], EXIT_CODE})
-    assert "sync --dataset inventory" in reasons[KEYS[0]]
+    assert "Load its inventory first: *Materialize*" in reasons[KEYS[0]]
     assert (of_both.success, platform.materialized(COST_PERIODS)) == (True, set(KEYS))
     for key in KEYS:
         metadata = newest_metadata(platform.instance, asset_key(COST_PERIODS), key)

@@ -145,7 +145,7 @@ def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(dataset:
 
     assert asset.key.path == ["seller", dataset.name]
     assert spec.description == describe_dataset(dataset)
-    assert spec.group_name == dataset.area
+    assert spec.group_name == "lists"
     assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
     assert {key.name for key in checks_for(dataset).check_keys} == {check.name for check in checks_of(dataset)}
     assert list(asset.check_specs) == []

@@ -28,5 +28,5 @@ def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
     described = [describe_dataset(each, shop) for each in DATASETS] + [describe_mart(mart, shop) for mart in MARTS]
 
     named = {name for each in described for name in re.findall(r"(?:job|sensor) `(\w+)`", each)}
-    assert len(named) == 6
+    assert len(named) == 5
     assert all(name.startswith("shop_") for name in named)

@@ -13,6 +13,7 @@ from dagster._core.launcher import WorkerStatus
 from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
 
+from seller_platform.orchestration.instance.run_launcher import AttendedRunLauncher
 from seller_platform.warehouse.postgres.advisory_locks import try_lock
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
@@ -127,7 +128,9 @@ def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch
     unknown, lost, retry = started({}), started({}), started({tag: ended})
     location.instance.add_run_tags(lost, {tag: lost})
     free_at_first = location.health_of(lost)
-    monkeypatch.setattr(location.instance.run_launcher, "gone_after_seconds", 0.0)
+    launcher = location.instance.run_launcher
+    assert isinstance(launcher, AttendedRunLauncher)
+    monkeypatch.setattr(launcher.locks, "gone_after_seconds", 0.0)
 
     assert (free_at_first, location.health_of(lost)) == (WorkerStatus.RUNNING, WorkerStatus.FAILED)
     assert location.health_of(unknown) is WorkerStatus.RUNNING
