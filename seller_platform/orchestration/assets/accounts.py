@@ -67,9 +67,7 @@ def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
             loop.add("default", NotConnectedError())
         names = _due(database, [*chosen.values()], warehouse) if is_of_sensor else [*chosen]
         loaded = [receipt for _, receipt in loop.attempt(names, read)]
-        # Other processes discover accounts, too.
-        readable = [account.key for account in placement.chosen(accounts(database))]
-        add_accounts(context.instance, readable, placement.accounts_name)
+        _add_partitions(context.instance, database, placement)
         yield from _events(database, loaded, placement)
         yield from outputs(context)
         report_after_step(context, database, placement, ACCOUNTS)
@@ -96,6 +94,7 @@ def discovery_definitions(placement: Placement = WHOLE) -> dg.Definitions:
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
         database = warehouse.database
+        _add_partitions(context.instance, database, placement)  # other processes discover accounts, too
         due = _due(database, placement.chosen(connections(database)), warehouse)
         tags, newer = {"dagster/sensor_name": name}, utc_now() - _LONGEST_RUN
         runs = dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=newer)
@@ -110,6 +109,11 @@ def discovery_definitions(placement: Placement = WHOLE) -> dg.Definitions:
         return dg.SkipReason(f"a run reads {', '.join(due)}" if due else "no connection is due")
 
     return dg.Definitions(assets=[accounts_asset(placement)], sensors=[discover_accounts])
+
+
+def _add_partitions(instance: dg.DagsterInstance, database: Database, placement: Placement) -> None:
+    readable = [account.key for account in placement.chosen(accounts(database))]
+    add_accounts(instance, readable, placement.accounts_name)
 
 
 def _due(database: Database, chosen: Sequence[KnownConnection], warehouse: WarehouseResource) -> list[str]:

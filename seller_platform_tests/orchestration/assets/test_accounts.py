@@ -216,7 +216,8 @@ def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
 
     installed.tick()
     clock_put_right = installed.tick(minutes=-60 * 24 * 400)
-    between = installed.tick(minutes=minutes)
+    installed.instance.delete_dynamic_partition("accounts", OF_ANA)  # as one that a command has discovered
+    between, added = installed.tick(minutes=minutes), installed.partitions()
     after = installed.tick(minutes=1)
 
     assert [ran and len(ran.get_asset_materialization_events()) for ran in (clock_put_right, between, after)] == [
@@ -224,6 +225,7 @@ def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
         None,
         2,
     ]
+    assert added == BOTH
 
 
 def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
