@@ -16,7 +16,6 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import SettingsError
 from seller_platform.files import write_atomically
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
@@ -35,7 +34,7 @@ from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
 from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.jobs.loading import loading_definitions
 from seller_platform.orchestration.jobs.today import today_definitions
-from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules
+from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules, invalid_attribute
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
@@ -114,7 +113,7 @@ def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
     try:
         return date.fromisoformat(day)
     except ValueError:
-        raise _invalid("history_start", f"{day!r} is not a day as YYYY-MM-DD") from None
+        raise invalid_attribute("history_start", f"{day!r} is not a day as YYYY-MM-DD") from None
 
 
 @dg.scaffold_with(SellerPlatformScaffolder)
@@ -330,28 +329,19 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         allowed = [*(each.name for each in DATASETS), *_EXTRAS]
         unknown = sorted(names - set(allowed))
         if unknown:
-            raise _invalid("datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}")
+            raise invalid_attribute("datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}")
         if _ORDERS_TODAY in names and ORDERS.name not in names:
-            raise _invalid("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
+            raise invalid_attribute("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
         if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
-            raise _invalid("datasets", "cost_periods are read for each SKU of inventory; add inventory")
+            raise invalid_attribute("datasets", "cost_periods are read for each SKU of inventory; add inventory")
         return [each for each in DATASETS if each.name in names]
 
     def _checked_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         own = self.get_asset_spec(spec)
         if own.key != spec.key:
             key = spec.key.to_user_string()
-            raise _invalid("translation", f"the key of {key} cannot be changed; set key_prefix instead")
+            raise invalid_attribute("translation", f"the key of {key} cannot be changed; set key_prefix instead")
         return own
-
-
-def _invalid(attribute: str, problem: str) -> SettingsError:
-    """Return the error of an attribute of `SellerPlatformComponent` whose value cannot be used."""
-    return SettingsError(
-        f"{attribute}: {problem}",
-        code="InvalidComponentError",
-        step="Correct the attribute in the component's defs.yaml.",
-    )
 
 
 @cache

@@ -9,6 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.contract import Dataset
+from seller_platform.errors import SettingsError
 from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection
 from seller_platform.warehouse.marts import Mart
@@ -20,33 +21,48 @@ Reader = TypeVar("Reader", KnownAccount, KnownConnection)
 
 
 class ScheduleSettings(dg.Model, dg.Resolvable):
-    """When a schedule runs, and what it reads."""
+    """When a schedule runs."""
 
     enabled: bool | None = Field(
         default=None,
         description="Whether it is on when it is first loaded; by default all are but `snapshot` and `orders_today`.",
     )
     cron: str | None = Field(default=None, description="When it runs, in UTC.")
-    datasets: Sequence[str] | None = Field(
-        default=None, description="The datasets that `refresh`, `reread` and `snapshot` read; by default all."
-    )
-    accounts: Sequence[str] | None = Field(
-        default=None, description="The keys of the accounts that these and `orders_today` read; by default all."
-    )
+
+
+class AccountScheduleSettings(ScheduleSettings):
+    """When a schedule runs, and of which accounts."""
+
+    accounts: Sequence[str] | None = Field(default=None, description="The keys of its accounts; by default all.")
+
+
+class ListScheduleSettings(AccountScheduleSettings):
+    """When a schedule runs, and which lists of which accounts it reads."""
+
+    datasets: Sequence[str] | None = Field(default=None, description="The names of its datasets; by default all.")
 
 
 class Schedules(dg.Model, dg.Resolvable):
     """The settings of each schedule."""
 
-    refresh: ScheduleSettings = ScheduleSettings()
-    reread: ScheduleSettings = ScheduleSettings()
-    snapshot: ScheduleSettings = ScheduleSettings()
-    orders_today: ScheduleSettings = ScheduleSettings()
+    refresh: ListScheduleSettings = ListScheduleSettings()
+    reread: ListScheduleSettings = ListScheduleSettings()
+    snapshot: ListScheduleSettings = ListScheduleSettings()
+    orders_today: AccountScheduleSettings = AccountScheduleSettings()
     sample: ScheduleSettings = ScheduleSettings()
     daily: ScheduleSettings = ScheduleSettings()
 
 
-SCHEDULES_OFF = Schedules(**dict.fromkeys(Schedules.model_fields, ScheduleSettings(enabled=False)))
+SCHEDULES_OFF = Schedules.model_validate({name: {"enabled": False} for name in Schedules.model_fields})
+
+
+def invalid_attribute(attribute: str, problem: str) -> SettingsError:
+    """Return the error of an attribute of `SellerPlatformComponent` whose value cannot be used."""
+    return SettingsError(
+        f"{attribute}: {problem}",
+        code="InvalidComponentError",
+        step="Correct the attribute in the component's defs.yaml.",
+    )
 
 
 @dataclass(frozen=True)
@@ -96,8 +112,16 @@ class Placement:
         return {"name": self.name_of(name), "default_status": status, **when}
 
     def read_by(self, schedule: str, datasets: Sequence[Dataset]) -> list[Dataset]:
-        """Return the datasets that a schedule reads."""
-        names = getattr(self.schedules, schedule).datasets
+        """Return the datasets that a schedule reads.
+
+        Raises:
+            SettingsError: Its settings name one that it cannot read.
+        """
+        names, known = getattr(self.schedules, schedule).datasets, [each.name for each in datasets]
+        for unknown in (name for name in names or () if name not in known):
+            raise invalid_attribute(
+                "schedules", f"{schedule} reads no dataset {unknown!r}; choose of {', '.join(known)}"
+            )
         return [each for each in datasets if names is None or each.name in names]
 
     @property

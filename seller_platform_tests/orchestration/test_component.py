@@ -166,6 +166,10 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
     [
         ({"datasets": ["order"]}, r"datasets: there is no dataset 'order'; choose of accounts, orders, .*defs\.yaml"),
         ({"datasets": ["inventory", "orders_today"]}, "datasets: orders_today reads orders; add orders"),
+        (
+            {"schedules": {"reread": {"datasets": ["inventory"]}}},
+            "schedules: reread reads no dataset 'inventory'; choose",
+        ),
         ({"datasets": ["cost_periods"]}, "datasets: cost_periods are read for each SKU of inventory; add inventory"),
         (
             {"translation": lambda spec, _: spec.replace_attributes(key="mine")},
@@ -183,6 +187,7 @@ def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], 
     [
         ({"history_start": "2025-13-01"}, "history_start: '2025-13-01' is not a day as YYYY-MM-DD"),
         ({"key_prefix": ["a b"]}, "'a b' is no part of a key; use letters, digits and underscores"),
+        ({"schedules": {"sample": {"datasets": ["orders"]}}}, "schedules"),
         ({"owners": ["shop"]}, "'shop' is no owner; write an e-mail address or team:NAME"),
     ],
 )

@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_181,
     "cli": 8_171,
-    "orchestration": 5_543,
+    "orchestration": 5_557,
     "service": 10_937,
     "sandbox": 2_182,
     "alerts": 455,
@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_391,
     "warehouse": 19_342,
     "contract": 1_323,
-    "tests": 57_196,
+    "tests": 57_202,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -175,7 +175,7 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
 def build_due(
     installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output
 ) -> tuple[list[Build], dict[str, SellerPlatformError]]:
-    """Build partitions, report them, and return what was built, and the error of each that failed by its name."""
+    """Build partitions and report them. Return the builds, and the error of each that failed, by its name."""
     database, marts_of = installation.database, {mart.name: mart for mart in chosen}
     builds, failures = list[Build](), dict[str, SellerPlatformError]()
     with output.progress("Building marts", len(due)) as show:

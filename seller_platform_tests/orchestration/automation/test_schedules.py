@@ -14,7 +14,7 @@ from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
-from seller_platform.orchestration.placement import Placement, ScheduleSettings
+from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts
@@ -42,9 +42,10 @@ def _definitions(history_start: date, read: Sequence[Dataset]) -> dg.Definitions
         "seller_api": dg.ResourceDefinition.none_resource(),
     }
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS], resources=resources)
-    chosen = ScheduleSettings(datasets=[dataset.name for dataset in read])
-    names = ("refresh", "reread", "snapshot")
-    placement = Placement(schedules=Placement().schedules.model_copy(update=dict.fromkeys(names, chosen)))
+    dated, undated = ([each.name for each in read if each.is_dated is is_dated] for is_dated in (True, False))
+    chosen = {"refresh": dated + undated, "reread": dated, "snapshot": undated}
+    settings = {name: {"datasets": names} for name, names in chosen.items()}
+    placement = Placement(schedules=type(Placement().schedules).model_validate(settings))
     return dg.Definitions.merge(schedule_definitions(history_start, LISTS, placement), assets)
 
 
