@@ -17,10 +17,10 @@ BUDGETS = {
     "alerts": 455,
     "answers": 1_365,
     "ingest": 3_387,
-    "client": 4_391,
+    "client": 4_392,
     "warehouse": 19_342,
     "contract": 1_323,
-    "tests": 57_202,
+    "tests": 57_225,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
@@ -65,10 +65,11 @@ class RequestBudget:
 
 def in_threads(
     work: Callable[[Given], Result], arguments: Iterable[Given], count: int, *, queued: int = 0
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield the result of each argument in order, from `count` threads that work in the caller's context.
 
-    The first error ends it, once the running calls have ended. An interruption does not wait for them.
+    The first error ends it, once the running calls have ended. An interruption does not wait for them, nor does the end
+    of a caller that takes no more results: that may be noticed in one of these very threads.
 
     Args:
         queued: How many more calls wait for a thread, so that none is idle while a result is used.
@@ -87,7 +88,7 @@ def in_threads(
                 return
             results = [under_way.popleft().result()]
     except BaseException as error:
-        waits = isinstance(error, Exception | GeneratorExit)
+        waits = isinstance(error, Exception)
         raise
     finally:
         threads.shutdown(wait=waits, cancel_futures=True)

@@ -117,9 +117,10 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
 
 
 def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = location.launch(_ASSETS, "process")
+    ended = location.launch(_ASSETS, "waiting")
+    (tag,) = wait_for(lambda: [name for name, value in location.run(ended).tags.items() if value == ended])
+    assert location.instance.run_launcher.terminate(ended)
     location.end_of(ended)
-    (tag,) = (name for name, value in location.run(ended).tags.items() if value == ended)
 
     def started(tags: Mapping[str, str]) -> str:
         status = dg.DagsterRunStatus.STARTED
