@@ -5,7 +5,7 @@ from threading import Event
 from seller_platform.client.http.concurrency import in_threads
 
 
-def test_results_that_nobody_takes_any_more_can_be_closed_in_the_thread_of_one() -> None:
+def test_results_may_be_closed_in_one_of_their_own_threads() -> None:
     is_suspended, is_closed = Event(), Event()
 
     def work(number: int) -> int:
