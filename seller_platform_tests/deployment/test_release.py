@@ -1,6 +1,5 @@
 """Tests what a release contains, that it is the same each time, and that the wheel needs no clone of the repository."""
 
-import json
 import os
 import re
 import shutil
@@ -10,16 +9,14 @@ import sysconfig
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from seller_platform import __version__
-from seller_platform_tests.support.processes import environment, left_behind
-from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.processes import environment
 from seller_platform_tests.tools.lock import PYTHONS, TOP
 from seller_platform_tests.tools.release import CHECKSUMS, build, reason_against
 
@@ -101,17 +98,6 @@ def programs(wheel: Path, folder: Path) -> Path:
     return target / "bin"
 
 
-@pytest.fixture
-def home(folder: Path) -> Iterator[Path]:
-    """A home folder of a new user, in which nothing runs after the test."""
-    user = folder / "user"
-    user.mkdir()
-    if os.geteuid() == 0 and sys.platform == "linux":
-        shutil.chown(user, "nobody")
-    yield user / "a home with spaces"
-    assert left_behind(user) == []
-
-
 def test_the_readme_names_the_wheel_of_this_version(wheel: Path) -> None:
     assert f"`{wheel.name}`" in (TOP / "README.md").read_text()
 
@@ -181,23 +167,18 @@ def test_the_same_commit_gives_the_same_bytes(clone: Path, dist: Path, tmp_path:
     assert (tmp_path / "dist" / CHECKSUMS).read_text() == (dist / CHECKSUMS).read_text()
 
 
-def test_a_clone_with_changes_is_not_released(clone: Path, tmp_path: Path) -> None:
-    dirty = tmp_path / "clone"
-    _git(tmp_path, "clone", "--quiet", str(clone), str(dirty))
-    (dirty / "README.md").write_text("changed")
-    (dirty / "seller_platform" / "notes.txt").write_text("left over")
-
-    changes = " M README.md\n?? seller_platform/notes.txt"
-    assert reason_against(dirty) == f"these files are changed or new; commit or delete them:\n{changes}"
-
-
-def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Path, tmp_path: Path) -> None:
+def test_what_is_not_committed_or_in_the_changelog_is_not_released(clone: Path, tmp_path: Path) -> None:
     early = tmp_path / "clone"
     _git(tmp_path, "clone", "--quiet", str(clone), str(early))
     assert reason_against(early) is None
     (early / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 0.9.0\n")
-    _git(early, *AUTHOR, "commit", "--quiet", "--all", "--message=Next")
+    (early / "seller_platform" / "notes.txt").write_text("left over")
+    changed = reason_against(early)
+    _git(early, "add", "--all")
+    _git(early, *AUTHOR, "commit", "--quiet", "--message=Next")
 
+    changes = " M CHANGELOG.md\n?? seller_platform/notes.txt"
+    assert changed == f"these files are changed or new; commit or delete them:\n{changes}"
     assert reason_against(early) == f"the newest entry of CHANGELOG.md is Unreleased, not {__version__}"
 
 
@@ -211,48 +192,3 @@ def test_the_installed_wheel_needs_no_clone(programs: Path, tmp_path: Path) -> N
     assert Path(where.strip()).is_relative_to(programs.parent)
     assert run(str(programs / "seller-platform"), "--version").startswith(f"seller-platform {__version__} (")
     assert "seller-platform migrate" in run(str(programs / "seller-platform"), "docs", "deploy")
-
-
-@pytest.mark.nightly  # its files are compared above, and `journeys/test_demo.py` runs the demo
-def test_the_demo_runs_from_the_wheel_outside_of_the_clone_without_root(programs: Path, home: Path) -> None:
-    user = str(home.parent)
-    shell = environment(home, HOME=user, TMPDIR=user)
-    variables = {name: value for name, value in shell.items() if name != "PYTHONPATH"}
-    python, seller_platform = str(programs / "python"), str(programs / "seller-platform")
-    run = _runner_without_root(python, variables)
-
-    loads = json.loads(run(seller_platform, "demo", "--accounts", "1", "--months", "1", "--json"))["loads"]
-
-    assert sum(load["rows"] for load in loads if load["dataset"] == "orders") > 0
-
-
-def _runner_without_root(python: str, variables: dict[str, str]) -> Callable[..., str]:
-    """Return a function that runs a command as nobody, if we are root, and returns its output.
-
-    Python may lie in a folder that only root enters. So nobody gets the capability to read every file, but not to write
-    it. Where a container does not have this capability, nobody runs without. Where nobody cannot run our Python, the
-    test is skipped.
-    """
-    ways: list[tuple[list[str], dict[str, Any]]] = [([], {})]
-    if os.geteuid() == 0 and sys.platform == "linux":
-        read_everything = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
-        with_capability = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *read_everything]
-        ways = [(with_capability, {}), ([], {"user": "nobody", "group": "nogroup", "extra_groups": ()})]
-    problems = []
-    for start, options in ways:
-        whole = {"env": variables, "cwd": variables["HOME"], "capture_output": True, "text": True, **options}
-        try:
-            subprocess.run([*start, python, "--version"], timeout=600, check=True, **whole)
-        except (OSError, subprocess.CalledProcessError) as error:
-            problems.append(f"{error} {getattr(error, 'stderr', '')[-200:]}".strip())
-        else:
-            break
-    else:
-        skip_except_in_ci(f"nobody cannot run {python}: {problems}")
-
-    def run(*command: str) -> str:
-        ended = subprocess.run([*start, *command], timeout=600, check=False, **whole)
-        assert ended.returncode == 0, ended.stderr
-        return str(ended.stdout)
-
-    return run

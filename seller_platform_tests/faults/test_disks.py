@@ -14,7 +14,6 @@ from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.errors import DatabaseFullError, SellerPlatformError
-from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -27,8 +26,6 @@ from seller_platform_tests.support.served import count_rows
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
-
-TOKEN = "/api/oauth/token"
 
 
 @pytest.fixture
@@ -106,18 +103,17 @@ def load_orders(pipe: Any, site: Site, folder: Path, largest_file: int) -> None:
         pipe.send(error)
 
 
-def load_apart(broken: Broken, folder: Path, *, largest_file: int = resource.RLIM_INFINITY) -> Any:
-    """Load orders in a process of its own, which alone is affected by a full disk; return its receipt or its error."""
+def load_wide(broken: Broken, folder: Path, *, largest_file: int = resource.RLIM_INFINITY) -> Any:
+    """Load about 700 orders of 16 KiB each in a process of its own, which alone is affected by a full disk.
+
+    Returns:
+        Its receipt or its error.
+    """
+    broken.server.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
     process, pipe = begin(load_orders, broken.site, folder, largest_file)
     result = pipe.recv()
     process.join()
     return result
-
-
-def load_wide(broken: Broken, folder: Path, **limit: int) -> Any:
-    """Load about 700 orders of 16 KiB each."""
-    broken.server.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
-    return load_apart(broken, folder, **limit)
 
 
 def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
@@ -192,36 +188,3 @@ def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken,
     assert f"kept in {tmp_path} while it is read: File too large" in str(refused)
     assert receipt.verdict == "match"
     assert stored(broken) == (receipt.rows, 1)
-
-
-@pytest.mark.nightly
-def test_received_tokens_are_kept_on_a_disk_that_filled_up(
-    broken: Broken, mount: Callable[[int], Path], tmp_path: Path
-) -> None:
-    """The disk fills up and the warehouse disconnects while the next pair is requested."""
-    disk = mount(1 << 20)
-    (broken.home / SPOOL_FOLDER).rmdir()
-    (broken.home / SPOOL_FOLDER).symlink_to(disk)
-    broken.forget_tokens()
-    broken.upstream.issue_lasting_tokens()
-    fillers: list[Path] = []
-
-    def fill_and_disconnect(answered: Any) -> Any:
-        fillers.append(fill(disk))
-        broken.database.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                 "WHERE datname = current_database() AND pid <> pg_backend_pid()")
-        )  # fmt: skip
-        return answered
-
-    broken.server.plan = lambda request: (
-        raw_server.rewritten(fill_and_disconnect) if request.path == TOKEN and not fillers else None
-    )
-    refused = load_apart(broken, tmp_path)
-    kept = [path.name for path in disk.glob("*.pair")]
-    receipt = load_apart(broken, tmp_path)
-
-    assert refused.exit_code == 1
-    assert kept == ["default.pair"]
-    assert receipt.verdict == "match"
-    assert (broken.upstream.refreshes, broken.upstream.replayed) == (1, 0)

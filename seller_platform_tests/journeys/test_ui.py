@@ -1,4 +1,4 @@
-"""`seller-platform dev` opens with the last month, is used in Chromium, and opens again with the same.
+"""`seller-platform dev` opens with the last month, and is used in Chromium.
 
 The tests share one deployment, in their order.
 """
@@ -17,7 +17,6 @@ import pytest
 from playwright.sync_api import Error, Locator, Page, expect
 
 from seller_platform.cli.sandbox.demo import approve
-from seller_platform.warehouse.loads.history_start import stored_history_start
 from seller_platform.warehouse.marts import MARTS
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
@@ -205,23 +204,6 @@ def test_it_ends_in_order(place: Deployment) -> None:
     assert (place.end(), left_behind(place.home)) == (0, [])
 
 
-@pytest.mark.nightly
-def test_it_opens_again_with_the_same(place: Deployment) -> None:
-    place.end()
-    loads, maps = _loads(place), _maps(place)
-    later = "UPDATE platform.history_start SET first_day = first_day + interval '1 month' RETURNING first_day"
-    with place.databases() as (_, warehouse):
-        [(first_day,)] = stored(warehouse, later)
-    with deployment(place.home, *OPTIONS) as again:
-        loads_again, maps_again = _loads(again), _maps(again)
-        with again.databases() as (_, warehouse):
-            first_day_again = stored_history_start(warehouse)
-        end = again.end()
-
-    assert (loads_again, first_day_again, maps_again > maps) == (loads, first_day, True)
-    assert (end, left_behind(place.home)) == (0, [])
-
-
 def _folder_of_pictures(folder: Path) -> Path:
     return Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
 
@@ -239,12 +221,6 @@ def _connect_again(place: Deployment) -> str:
     connected = try_to_connect(environment(place.sandbox), person)
     assert connected.returncode == 0, connected.stderr
     return connected.stdout + connected.stderr
-
-
-def _loads(place: Deployment) -> int:
-    """Return how many slices of lists were ever loaded."""
-    with place.databases() as (_, warehouse):
-        return count_rows(warehouse, "platform.loads", "dataset <> 'accounts'")
 
 
 def _materialize_all(desk: DagsterPages, path: str) -> None:
@@ -363,14 +339,3 @@ def _closed_month(place: Deployment) -> tuple[str, str]:
     with place.databases() as (served, _):
         [(account, month)] = stored(served, statement)
     return account, month
-
-
-def _maps(place: Deployment) -> int:
-    """Return the newest materialization of `platform/coverage`: older ones may be pruned meanwhile."""
-    statement = """
-        SELECT coalesce(max(id), 0) FROM dagster.event_logs
-        WHERE dagster_event_type = 'ASSET_MATERIALIZATION' AND asset_key = '["platform", "coverage"]'
-    """
-    with place.databases() as (_, warehouse):
-        [(newest,)] = stored(warehouse, statement)
-        return int(newest)

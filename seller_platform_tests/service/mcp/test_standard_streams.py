@@ -1,7 +1,6 @@
-"""Tests `seller-platform mcp` with the client of package mcp, and with bytes that no client sends."""
+"""Tests `seller-platform mcp` with the client of package mcp."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,33 +47,3 @@ def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_pa
     assert "accounts" in unknown.structured_content["refused"]["candidates"]
     assert set(wrong.structured_content["refused"]) == {"reason", "remedy", "candidates"}
     assert asked.structured_content["rows"] == [{"values": {"login": "host"}}]
-
-
-@pytest.mark.nightly  # a client reads nothing else above
-def test_only_the_protocol_is_on_standard_output(company: Database, tmp_path: Path) -> None:
-    variables = environment(tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=company.url)
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    lines = [
-        "no JSON",
-        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
-        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "accounts"}}),
-        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "drop/table"}),
-    ]
-
-    command = [sys.executable, *_COMMAND]
-    with subprocess.Popen(
-        command, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as server:
-        assert server.stdin
-        assert server.stdout
-        server.stdin.writelines(f"{line}\n" for line in lines)
-        server.stdin.flush()
-        printed = [json.loads(server.stdout.readline()) for _ in range(3)]
-        rest, _ = server.communicate()
-
-    answers = {each["id"]: each for each in printed}
-    assert (server.returncode, rest) == (0, "")
-    assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
-    assert len(answers[2]["result"]["structuredContent"]["rows"]) == 3
-    assert "error" in answers[3]
