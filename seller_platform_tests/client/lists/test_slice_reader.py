@@ -151,19 +151,6 @@ def test_a_list_that_always_changes_is_refused() -> None:
         read(upstream, STOCK, sink)
 
 
-def test_a_dated_list_that_always_changes_is_read_in_smaller_windows() -> None:
-    upstream, sink = ledger(orders(4400), page_size=500), KeptRows()
-    kept = {row["sku"] for row in upstream.rows}
-    upstream.before_request = lambda number: upstream.rows.insert(
-        0, {"posted_date": "2026-03-01T10:00:00+00:00", "sku": f"new-{number}"}
-    )
-
-    reading = read(upstream, TRANSACTIONS, sink)
-
-    assert kept <= {row[3] for row in sink.rows}
-    assert reading.verdict is CountVerdict.MATCH
-
-
 def test_rows_without_their_key_are_read_and_the_first_are_named() -> None:
     upstream, sink = MovingList(stock(4500)), KeptRows()
     for number in (3, 2_001, *range(4_000, 4_007)):
@@ -365,8 +352,3 @@ def test_a_day_that_cannot_be_placed_even_so_is_refused(
 ) -> None:
     with pytest.raises(ContractViolationError, match=problem):
         _read(_upstream(rows_of), KeptRows())
-
-
-def test_rows_of_a_list_that_is_not_computed_need_their_day() -> None:
-    with pytest.raises(ContractViolationError, match="row 1 of the page: posted_date is missing or null"):
-        _read(_upstream(lambda day: [{"sku": "A"}]), KeptRows(), dataset=TRANSACTIONS)

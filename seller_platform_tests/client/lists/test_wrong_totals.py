@@ -115,15 +115,6 @@ def test_one_false_page_of_an_ignored_filter_doubles_no_order(
     assert reading.requests <= 9
 
 
-def test_a_list_that_shrinks_while_its_filter_is_ignored_is_not_doubled() -> None:
-    upstream, sink = MovingList(orders(2), day_of=day_of_order), KeptRows()
-    upstream.before_request = lambda number: upstream.rows.pop() if number == 2 else None
-
-    reading = read(upstream, ORDERS, sink)
-
-    assert (sink.tags, reading.verdict) == ({(None,): 1}, CountVerdict.MATCH)
-
-
 def test_a_list_that_changes_in_each_reading_is_read_in_smaller_windows() -> None:
     upstream, sink = MovingList(orders(600, minutes=1), day_of=day_of_order, page_size=250), KeptRows()
     upstream.before_request = lambda number: number < 40 and upstream.rows[0].update(product_name=str(number))
