@@ -15,7 +15,7 @@ The same seed gives the same log. A run that fails is made smaller, and ends wit
 
 `--keep` names the items of the plan that happen; without it all of them do. `--events` kills all processes after so
 many events, and judges what they left; runs about wrong contents go on. `--log` prints the log. The exit code is 1 if
-a seed failed. No seed begins after one that failed. Runs print how many of them reached each failpoint, verdict, rule
+a seed failed; few seeds begin after it. Runs print how many of them reached each failpoint, verdict, rule
 of holds and class of errors, and what none did; 10,000 runs or more fail if there is any such thing.
 
 - `actors`: what actors do
