@@ -1,37 +1,15 @@
 """Tests the command that prints figures."""
 
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
 import httpx
 import psycopg
 
-from seller_platform_tests.figures.__main__ import FIGURES
 from seller_platform_tests.figures.free_service import CHANGE, free_service
 from seller_platform_tests.figures.pipelines.environments import Job
 from seller_platform_tests.figures.pipelines.parity import compare
 from seller_platform_tests.figures.results import Figure, Promises, Samples
-
-
-def figures(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "seller_platform_tests.figures", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_command_lists_every_figure_with_a_sentence() -> None:
-    listed = " ".join(figures("--help").stdout.split())
-
-    assert len(FIGURES) > 5
-    assert [name for name, text in FIGURES.items() if f"{name} {text.splitlines()[0]}" not in listed] == []
-
-
-def test_the_arguments_of_a_figure_are_its_options() -> None:
-    refused = figures("lake", "--rows", "many")
-
-    assert "[--accounts ACCOUNTS] [--rows ROWS] [--json]" in " ".join(refused.stderr.split())
-    assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
 
 
 def test_a_broken_promise_is_the_exit_code() -> None:

@@ -36,24 +36,6 @@ def test_a_name_stays_until_the_next_major_version() -> None:
     assert renewed(kept, ["setting B"], "2.0.0") == "1.1.0 setting B\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "asset seller/orders: account (dynamic: accounts) × month (0 0 1 * * as %Y-%m-%d)",
-        "command seller-platform sync: --from Y-m",
-        "exit code 3 of AuthorizationDeniedError",
-        "http GET /sales/orders: account_title",
-        "json seller-platform status: coverage[].account",
-        "python seller_platform.read: account",
-        "python seller_platform.SellerPlatformComponent: datasets",
-        "setting SELLER_PLATFORM_HOME",
-        "table marts.profit_bridge_monthly: account text",
-    ],
-)
-def test_each_kind_of_name_is_in_the_file(name: str) -> None:
-    assert name in stored_names()
-
-
 def test_the_page_names_the_tables_whose_columns_are_promised() -> None:
     (row,) = re.findall(r"^\| tables \|(.*)$", PAGE, re.MULTILINE)
 

@@ -168,19 +168,6 @@ def test_a_search_for_a_word_leads_to_its_heading(page: Page) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("page", [{"java_script_enabled": False, "viewport": _PHONE}], indirect=True, ids=["phone"])
-def test_without_scripts_a_phone_shows_pages_and_leads_to_others(page: Page) -> None:
-    page.goto("/index.html")
-    page.locator("label.md-header__button[for=__drawer]").click()
-    page.get_by_text("Guide", exact=True).first.click()
-    page.get_by_role("link", name="Checks and held readings").first.click()
-
-    page.wait_for_url("**/checks.html")
-    expect(page.get_by_role("heading", name="Checks and held readings")).to_be_in_viewport()
-    assert page.get_by_role("img", name="A reading that is held").evaluate("image => image.naturalWidth") > 0
-
-
-@pytest.mark.browser
 def test_pages_are_accessible_and_do_not_scroll_sideways_on_a_phone(page: Page) -> None:
     problems = []
     for name in ("index", "checks", "reference/settings"):
