@@ -1,6 +1,6 @@
 """How an account is named beside its key: title, country and currency, in metadata, run tags and texts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 import dagster as dg
@@ -23,6 +23,11 @@ class AccountNames:
         if key not in self._read:
             self._read.update(accounts_by_key(self.database, [key]))
         return self._read.get(key)
+
+    def title_tags(self, keys: Collection[str]) -> dict[str, str]:
+        """Return the tag that names the account of a run for people; empty for a run of several accounts."""
+        account = self.get(*keys) if len(keys) == 1 else None
+        return {ACCOUNT_TITLE_TAG: account.label} if account is not None and account.label else {}
 
     def base_url_of(self, key: str) -> str | None:
         """Return the URL of the upstream of an account, or of a connection."""
@@ -50,10 +55,7 @@ def account_metadata(account: KnownAccount | None) -> dict[str, str]:
 
 
 def tag_with_account(context: dg.AssetExecutionContext, names: AccountNames) -> None:
-    """Tag the run of a step with the name of its account, unless it reads several."""
-    if ACCOUNT_TITLE_TAG in context.run.tags or not (context.has_partition_key or context.has_partition_key_range):
-        return
-    keys = {key.partition("|")[0] for key in context.partition_keys}
-    account = names.get(keys.pop()) if len(keys) == 1 else None
-    if account is not None and account.label:
-        context.instance.add_run_tags(context.run.run_id, {ACCOUNT_TITLE_TAG: account.label})
+    """Tag the run of a step with the name of its account: no planner did so for a run that a person has launched."""
+    if ACCOUNT_TITLE_TAG not in context.run.tags and (context.has_partition_key or context.has_partition_key_range):
+        tags = names.title_tags({key.partition("|")[0] for key in context.partition_keys})
+        context.instance.add_run_tags(context.run.run_id, tags)

@@ -11,7 +11,6 @@ from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseUnavailableError, followed
 from seller_platform.orchestration.dagster_internals import SerializableErrorInfo
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -68,7 +67,7 @@ def _failures(context: dg.RunFailureSensorContext) -> Iterator[tuple[str, Mappin
     job, steps = f"job {context.dagster_run.job_name}", context.get_step_failure_events()
     for event in steps:
         step, raised = event.step_key or "", event.step_failure_data.user_failure_data
-        facts = {} if raised is None else {name: each for name, each in raised.metadata.items() if name != EXIT_CODE}
+        facts = {} if raised is None else raised.metadata
         if facts and all(isinstance(each, dg.TextMetadataValue) for each in facts.values()):
             reasons = {name: str(each.value) for name, each in facts.items()}
         else:

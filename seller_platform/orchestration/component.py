@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
+from pathlib import Path
+from string import Template
 from typing import Annotated
 
 import dagster as dg
@@ -55,38 +57,7 @@ EXECUTOR = dg.in_process_executor.configured(
 A step whose partitions failed has yielded its outputs before.
 """
 
-_DEFS_YAML = """\
-type: {type_name}
-
-# The warehouse and the API are settings of the environment, such as SELLER_PLATFORM_DATABASE_URL and
-# SELLER_PLATFORM_SECRET_KEY. Without them, the warehouse is a server in the folder .seller_platform.
-# `seller-platform connect` authorises a connection; `seller-platform doctor` checks the settings.
-attributes:
-  # Asset keys begin with this: {name}/seller/orders. So do the names of jobs, schedules and sensors.
-  key_prefix: [{name}]
-  # The group of all assets; without it, the groups are lists, marts, exports and platform.
-  group: {name}
-  # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
-  # history_start: "2025-01-01"
-  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `orders_today` and
-  # `sample` may be named, too.
-  # datasets: [orders, transactions, inventory]
-  # connections: [default]
-  # accounts: [us-1042]
-  # The schedules: true, false (all are off when they are first loaded), or settings of some of them. Times are in UTC.
-  schedules:
-    refresh: {{cron: "0 11,12,14,18 * * *"}}
-    # reread: {{cron: "0 13 * * 0", datasets: [transactions]}}
-    # snapshot: {{enabled: true, accounts: [us-1042]}}
-    # orders_today, sample, daily: likewise
-  # Whether sensors report what is wrong with slices, and failed runs of the instance, to the webhook
-  # SELLER_PLATFORM_ALERT_WEBHOOK_URL.
-  alerts: true
-  # owners: ["team:data"]
-  # Further attributes of each asset; `spec` is its spec.
-  # translation:
-  #   tags: {{source: marketplace}}
-"""
+_DEFS_YAML = Path(__file__).with_name("defs_template.yaml")
 
 
 class SellerPlatformScaffolder(dg.Scaffolder):
@@ -98,7 +69,7 @@ class SellerPlatformScaffolder(dg.Scaffolder):
             dg.scaffold_component(request, {})
             return
         name = re.sub(r"\W+", "_", request.target_path.name, flags=re.ASCII)
-        text = _DEFS_YAML.format(type_name=request.type_name, name=name)
+        text = Template(_DEFS_YAML.read_text()).substitute(type_name=request.type_name, name=name)
         file = request.target_path / "defs.yaml"
         if request.append and file.exists():
             text = f"{file.read_text()}---\n{text}"
@@ -193,7 +164,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     def definitions(
         self,
         settings: Settings | None = None,
-        history_start: date | None = None,
         *,
         daily: Sequence[dg.OpDefinition] = (),
     ) -> dg.Definitions:
@@ -201,7 +171,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
 
         Args:
             settings: By default those of the environment.
-            history_start: The first day of history; by default that of the component or the warehouse.
             daily: Further steps of the job `daily`.
 
         Raises:
@@ -213,7 +182,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
-        history_start = history_start or self.history_start or history_start_of(settings)
+        history_start = self.history_start or history_start_of(settings)
         folder = settings.export_dir
         marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
         exportable = (*datasets, *marts_of(datasets))

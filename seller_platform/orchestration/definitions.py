@@ -12,7 +12,6 @@ from seller_platform.orchestration.component import EXECUTOR, SellerPlatformComp
 from seller_platform.orchestration.instance.run_launcher import fork_run_workers
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
-from seller_platform.warehouse.loads.history_start import history_start_of
 
 
 def definitions_for(settings: Settings) -> dg.Definitions:
@@ -20,7 +19,7 @@ def definitions_for(settings: Settings) -> dg.Definitions:
     component = SellerPlatformComponent()
     return dg.Definitions.merge(
         # What is deleted is not of the component: runs and events of another project are not ours.
-        component.definitions(settings, settings.history_start, daily=[delete_old]),
+        component.definitions(settings, daily=[delete_old]),
         lost_retry_definitions(),
         dg.Definitions(jobs=[PRUNE], executor=EXECUTOR),
     )
@@ -29,9 +28,8 @@ def definitions_for(settings: Settings) -> dg.Definitions:
 _SETTINGS = read_settings()
 use_start(_SETTINGS.home)
 fork_run_workers()
-_STORED = {"history_start": history_start_of(_SETTINGS)}
 if _SETTINGS.log_format == "json":
     write_json_logs()
 send_traces("seller-platform", os.environ)
 
-defs = definitions_for(_SETTINGS.model_copy(update=_STORED))
+defs = definitions_for(_SETTINGS)

@@ -10,9 +10,8 @@ from pydantic import AfterValidator, ValidationError
 from pydantic_core import ErrorDetails
 
 from seller_platform.contract.window import read_month
-from seller_platform.errors import RequestError, SellerPlatformError
+from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.dagster_internals import DagsterUserCodeProcessError, SerializableErrorInfo
-from seller_platform.orchestration.tags import EXIT_CODE
 
 ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."
 """The description of config that chooses accounts."""
@@ -58,7 +57,7 @@ def foreseen() -> Iterator[None]:
     try:
         yield
     except SellerPlatformError as error:
-        raise ForeseenError(str(error), {EXIT_CODE: error.exit_code}) from None
+        raise ForeseenError(str(error)) from None
 
 
 class CheckedConfig(dg.Config):
@@ -79,7 +78,7 @@ class CheckedConfig(dg.Config):
         except ValidationError as error:
             problems = "; ".join(_problem(each) for each in error.errors())
             message = f"The config cannot be used: {problems}. Correct it in the Launchpad, and launch the run again."
-            raise ForeseenError(message, {EXIT_CODE: RequestError.exit_code}) from None
+            raise ForeseenError(message) from None
 
 
 def _problem(error: ErrorDetails) -> str:

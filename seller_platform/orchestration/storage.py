@@ -17,13 +17,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, cast
 
-from dagster import EventLogEntry, Field, StringSource
+import dagster as dg
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
 from dagster_postgres.storage import DagsterPostgresStorage
 from dagster_postgres.utils import DagsterPostgresException, pg_config, pg_url_from_config, retry_pg_connection_fn
-from sqlalchemy import URL, ExceptionContext, create_engine, func, select
+from sqlalchemy import URL, ExceptionContext, create_engine, func, select, text
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
@@ -41,6 +41,7 @@ from seller_platform.warehouse.postgres.urls import place_of, user_of
 _LOG = logging.getLogger(__name__)
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_DELETE = text("DELETE FROM event_logs WHERE run_id = :run_id AND event = :event")
 _RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 
@@ -78,7 +79,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         sentence = "The schema of Dagster's tables. By default, the first one of the search path of the role."
         return {
             **cast("Mapping[str, Any]", pg_config()),
-            "schema": Field(StringSource, is_required=False, description=sentence),
+            "schema": dg.Field(dg.StringSource, is_required=False, description=sentence),
         }
 
     @classmethod
@@ -186,18 +187,23 @@ class _EventLogStorage(PostgresEventLogStorage):
             self._columns.add(column_name)
         return column_name in self._columns
 
-    def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, and try again while the server restarts.
+    def store_event(self, event: dg.EventLogEntry) -> None:
+        """Store an event, and try again while the server restarts. Thus a restart fails no run.
 
-        Thus a restart fails no run. An event may be stored twice if its commit was not confirmed; that does no harm.
+        It stores an event in several transactions. What a lost connection may have left of it is deleted before.
         """
-        for pause in _RESTART_PAUSES_SECONDS:
+        is_again = False
+        for pause in (*_RESTART_PAUSES_SECONDS, None):
             try:
-                return super().store_event(event)
-            except DagsterPostgresException:  # it could not connect within some seconds
-                pass
-            except DBAPIError as error:
-                if not error.connection_invalidated:
+                if is_again:
+                    with self.index_connection() as connection:
+                        connection.execute(_DELETE, {"run_id": event.run_id, "event": dg.serialize_value(event)})
+                super().store_event(event)
+            except (DagsterPostgresException, DBAPIError) as error:
+                is_lost = getattr(error, "connection_invalidated", True)  # the first: it could not connect for seconds
+                if pause is None or not is_lost:
                     raise
-            time.sleep(pause)
-        return super().store_event(event)
+                time.sleep(pause)
+                is_again = True
+            else:
+                return

@@ -60,16 +60,17 @@ def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
 
 
 def test_another_key_or_form_of_a_moment_is_noticed() -> None:
-    held = {"load_id": 1, "dataset": "orders", "account": "de-1", "first_day": "2026-03-01", "last_day": "2026-03-01"}
-    held |= {"reason": "no row was read", "rows_stored": 1, "rows_read": 0, "held_since": "2026-03-02T06:00:00Z"}
-    check_document(["held", "--json"], json.dumps({"held": [held]}))
+    event = {"event_id": 1, "at": "2026-03-02T06:00:00Z", "kind": "login", "details": {}}
+    event |= dict.fromkeys(("user_id", "email", "client_id", "application", "address", "request_id"))
+    command = ["service", "events", "--json"]
+    check_document(command, json.dumps({"events": [event]}))
 
-    for change in ({"load": 1}, {"held_since": "2026-03-02T06:00:00+00:00"}, {"held_since": None}):
+    for change in ({"load": 1}, {"at": None}):
         with pytest.raises(ValidationError):
-            check_document(["held", "--json"], json.dumps({"held": [{**held, **change}]}))
-    row = {"at": "2026-03-02 06:00:00+00"}
-    with pytest.raises(AssertionError, match="2026-03-02 06:00:00"):
-        check_document(["query", "--json", "SELECT 1"], json.dumps([row]))
+            check_document(command, json.dumps({"events": [{**event, **change}]}))
+    for moment in ("2026-03-02 06:00:00+00", "2026-03-02T06:00:00+00:00"):
+        with pytest.raises(AssertionError, match=re.escape(moment)):
+            check_document(["query", "--json", "SELECT 1"], json.dumps([{"at": moment}]))
 
 
 def test_the_schema_of_a_command_is_printed() -> None:

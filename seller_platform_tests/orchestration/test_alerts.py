@@ -12,7 +12,6 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import InputProblemError, ListChangedError, SellerPlatformError, UpstreamUnavailableError
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
-from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
@@ -65,7 +64,7 @@ class Shop:
                 if key not in failed:
                     yield dg.AssetMaterialization(asset_key, partition=key)
             if failed:
-                metadata: dict[str, str | int] = {**{key: str(error) for key, error in failed.items()}, EXIT_CODE: 4}
+                metadata = {key: str(error) for key, error in failed.items()}
                 raise dg.Failure("some failed", metadata=metadata, allow_retries=False)
 
         return land
@@ -150,7 +149,7 @@ def test_a_failure_is_reported_without_secrets(shop: Shop, monkeypatch: pytest.M
 
     @dg.op
     def request() -> None:
-        facts: dict[str, str | int] = {"plan": 7, "proof": "plan 7", EXIT_CODE: 4}
+        facts: dict[str, str | int] = {"plan": 7, "proof": "plan 7"}
         raise dg.Failure("SKU A was refused", metadata=facts, allow_retries=False)
 
     @dg.job

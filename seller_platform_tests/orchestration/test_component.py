@@ -28,7 +28,9 @@ def _settings(**values: Any) -> Settings:
 
 
 def _definitions(**attributes: Any) -> dg.Definitions:
-    return SellerPlatformComponent(**attributes).definitions(_settings(export_dir="/srv/exports"), HISTORY_START)
+    return SellerPlatformComponent(**{"history_start": HISTORY_START, **attributes}).definitions(
+        _settings(export_dir="/srv/exports")
+    )
 
 
 def _keys(definitions: dg.Definitions) -> set[str]:
@@ -350,8 +352,8 @@ def test_a_project_overrides_specs_execution_and_resources_in_a_subclass(platfor
 
 def test_a_component_of_a_connection_discovers_and_judges_no_other(platform: Platform) -> None:
     save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
-    component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"])
-    definitions = component.definitions(_settings(), HISTORY_START)
+    component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"], history_start=HISTORY_START)
+    definitions = component.definitions()
 
     discovered = _materialize(platform, definitions, ["seller/accounts"])
     platform.upstream.accounts = []
@@ -370,8 +372,10 @@ def test_only_chosen_accounts_are_read_judged_and_scheduled(
     loaded: Platform, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     orders, month = dg.AssetKey([*PREFIX, "seller", "orders"]), partition_key(KEYS[1], MONTHS[1])
-    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders", "coverage"])
-    definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")), HISTORY_START)
+    component = SellerPlatformComponent(
+        key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders", "coverage"], history_start=HISTORY_START
+    )
+    definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")))
     resources = {"warehouse": loaded.resources["warehouse"]}
 
     with dg.build_schedule_context(

@@ -25,24 +25,29 @@ _ENDING_THE_FIRST = """
         END IF;
         RETURN NEW;
     END $$;
-    CREATE TRIGGER ending BEFORE INSERT ON event_logs FOR EACH ROW EXECUTE FUNCTION end_the_first();
+    CREATE TRIGGER ending BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION end_the_first();
 """
 KEY = dg.AssetKey("it")
 
 
-def test_an_event_is_stored_although_the_server_ends_the_connection(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["event_logs", "asset_keys"])  # the first and the last transaction of an event
+def test_an_event_is_stored_once_although_the_server_ends_the_connection(
+    database: Database, tmp_path: Path, table: str
+) -> None:
     with postgres_instance(database.url, tmp_path) as instance:
-        _execute(database, _ENDING_THE_FIRST)
+        _execute(database, _ENDING_THE_FIRST.format(table))
 
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata={"rows": 7}))
 
-        event = instance.get_latest_materialization_event(KEY)
+        events = instance.fetch_materializations(KEY, limit=5).records
+        newest = instance.get_latest_materialization_event(KEY)
         _execute(database, "DROP TABLE event_logs CASCADE")
         with pytest.raises(Exception, match='relation "event_logs" does not exist'):  # one that no repetition stores
             instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["rows"].value == 7
+    assert [each.event_log_entry for each in events] == [newest]
+    assert newest is not None
+    assert newest.asset_materialization is not None
+    assert newest.asset_materialization.metadata["rows"].value == 7
 
 
 def test_the_columns_of_a_table_are_read_once(database: Database, tmp_path: Path) -> None:

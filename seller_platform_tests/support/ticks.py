@@ -90,10 +90,6 @@ class Ticks:
                 requested[key.to_user_string()] |= self._partitions(request.tags)
         return dict(requested)
 
-    def request_backfill(self, key: dg.AssetKey) -> PartitionBackfill:
-        """Store a backfill of all partitions of an asset, whose runs are yet to be requested."""
-        return store_backfill(self.instance, self.definitions.resolve_asset_graph(), [key])
-
     def _partitions(self, tags: Mapping[str, str]) -> set[str]:
         """Return the partitions of a range: every account between its ends, in every month between them."""
         if "dagster/asset_partition_range_start" not in tags:

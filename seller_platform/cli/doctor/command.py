@@ -1,7 +1,7 @@
 """`seller-platform doctor`: checks every prerequisite, with the next step for each problem."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import click
 
@@ -42,7 +42,7 @@ from seller_platform.warehouse.postgres.health import (
 )
 from seller_platform.warehouse.postgres.location import warehouse_url
 
-_HEARTBEAT = timedelta(minutes=5)
+_HEARTBEAT_SECONDS = 300
 
 
 @click.command()
@@ -162,40 +162,48 @@ def examine_durability(health: DatabaseHealth) -> Iterator[Finding]:
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
     """Yield whether Dagster's instance works, a daemon runs, and every account has a partition."""
-    from seller_platform.orchestration.instance import health  # Dagster alone takes a second to import
+    # Dagster alone takes a second to import.
+    from seller_platform.orchestration.instance.home import dagster_home, open_instance
+    from seller_platform.orchestration.partitions import account_partitions
 
     try:
-        instance_health = health.check_health(settings.home)
+        home = dagster_home(settings.home)
+        with open_instance(settings.home) as instance:
+            parts = instance.get_daemon_statuses().values()
+            queue, partitions = instance.get_concurrency_config().run_queue_config, account_partitions(instance)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         message = str(error).strip().partition("\n")[0]
         yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "fix dagster.yaml")
         return
-    if instance_health.is_configured:
-        yield ok("Dagster", f"its home is {instance_health.home}")
+    if (home / "dagster.yaml").exists():
+        yield ok("Dagster", f"its home is {home}")
     else:
         step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
-        yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be stored in files", step)
-    heartbeat = instance_health.last_heartbeat
+        yield fail("Dagster", f"{home} has no dagster.yaml: events would be stored in files", step)
+    silent = sorted(each.daemon_type.lower() for each in parts if each.required and not each.healthy)
+    heartbeat = max((each.last_heartbeat.timestamp for each in parts if each.last_heartbeat), default=None)
     step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
     if heartbeat is None:
         yield ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
-    elif now - heartbeat > _HEARTBEAT and is_sandbox(settings.home):
+    elif now.timestamp() - heartbeat > _HEARTBEAT_SECONDS and is_sandbox(settings.home):
         yield ok("Dagster daemon", "it runs while `dev` runs")
-    elif now - heartbeat > _HEARTBEAT:
-        yield warn("Dagster daemon", f"its last sign of life was at {heartbeat:%Y-%m-%d %H:%M} UTC", step)
-    elif instance_health.silent:
-        yield warn("Dagster daemon", f"these parts give no sign of life: {', '.join(instance_health.silent)}", step)
+    elif now.timestamp() - heartbeat > _HEARTBEAT_SECONDS:
+        message = f"its last sign of life was at {datetime.fromtimestamp(heartbeat, UTC):%Y-%m-%d %H:%M} UTC"
+        yield warn("Dagster daemon", message, step)
+    elif silent:
+        yield warn("Dagster daemon", f"these parts give no sign of life: {', '.join(silent)}", step)
     else:
-        yield ok("Dagster daemon", f"alive at {heartbeat:%H:%M:%S} UTC")
-    yield examine_connections(most_connections(database), instance_health.most_runs)
-    missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
-    if missing and not instance_health.partitions:
+        yield ok("Dagster daemon", f"alive at {datetime.fromtimestamp(heartbeat, UTC):%H:%M:%S} UTC")
+    most_runs = None if queue is None or queue.max_concurrent_runs < 0 else queue.max_concurrent_runs
+    yield examine_connections(most_connections(database), most_runs)
+    missing = sorted({account.key for account in accounts(database)} - set(partitions))
+    if missing and not partitions:
         yield ok("partitions", "none yet; the first `seller-platform sync` adds those of every account")
     elif missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
         yield warn("partitions", f"{count_of(len(missing), 'account', 'has')} none: {', '.join(missing[:5])}", step)
     else:
-        yield ok("partitions", f"{count_of(len(instance_health.partitions), 'account', 'has')} theirs")
+        yield ok("partitions", f"{count_of(len(partitions), 'account', 'has')} theirs")
 
 
 def examine_connections(allowed: int, most_runs: int | None) -> Finding:

@@ -1,6 +1,6 @@
 """`seller-platform held` and `accept`: readings that were not published, and publishing one."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -16,20 +16,11 @@ class HeldReading(Document, frozen=True):
     """A reading that was not published.
 
     Attributes:
-        load_id: As `accept` takes it.
-        rows_stored: The stored rows of these days.
-        rows_read: The rows that were read.
+        load: Its receipt. The number is what `accept` takes; the note `held` says why.
         held_since: When the first reading that says the same was held.
     """
 
-    load_id: int
-    dataset: str
-    account: str
-    first_day: date
-    last_day: date
-    reason: str
-    rows_stored: int
-    rows_read: int
+    load: Receipt
     held_since: Moment
 
 
@@ -53,37 +44,22 @@ def held(*, output: Output) -> None:
 
     Publish one with `seller-platform accept LOAD`. Each refresh reads these slices again.
     """
-    readings = []
     with open_stored_installation() as installation, output.progress("Looking for held readings"):
-        for receipt in open_holds(installation.database):
-            doubt = doubt_of(receipt)
-            with installation.database.begin() as connection:
-                since = held_since(connection, receipt)
-            reading = HeldReading(
-                load_id=receipt.id,
-                dataset=receipt.dataset,
-                account=receipt.account,
-                first_day=receipt.first_day,
-                last_day=receipt.last_day,
-                reason=doubt.reason,
-                rows_stored=doubt.rows_stored,
-                rows_read=doubt.rows_read,
-                held_since=since,
-            )
-            readings.append(reading)
+        with installation.database.begin() as connection:
+            holds = open_holds(installation.database)
+            readings = [HeldReading(load=each, held_since=held_since(connection, each)) for each in holds]
         titles = account_titles(installation.database)
     output.document(HeldDocument(held=readings))
     if not readings:
         output.say("No reading is held.")
         return
     for each in readings:
-        output.line(
-            f"load {each.load_id}: {each.dataset} of {with_title(each.account, titles)}, "
-            f"{each.first_day}..{each.last_day}"
-        )
-        output.line(f"  {each.reason}")
+        load, doubt = each.load, doubt_of(each.load)
+        account = with_title(load.account, titles)
+        output.line(f"load {load.id}: {load.dataset} of {account}, {load.first_day}..{load.last_day}")
+        output.line(f"  {doubt.reason}")
         began = moment_text(each.held_since)
-        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {began}")
+        output.line(f"  rows stored {doubt.rows_stored}, read {doubt.rows_read}; held since {began}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
 
 

@@ -22,7 +22,7 @@ from seller_platform.orchestration.assets.reporting import report_after_step, re
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import CHANGED, REFRESH_TAG, UNDER_WAY
+from seller_platform.orchestration.tags import CHANGED, FIRST_TAGS, REFRESH_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections
 from seller_platform.warehouse.loads.receipts import keep_reported, last_tries, newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
@@ -34,10 +34,6 @@ _DISCOVERY_REQUESTS, _DISCOVERY_SHARE = 2, 20
 _AGAIN_AFTER_FAILURE = timedelta(minutes=5)
 _SECONDS_BETWEEN_TICKS = 60
 _REQUEST_SECONDS = 10.0
-# A run that takes longer counts as lost, and no tick waits for it.
-_LONGEST_RUN = timedelta(hours=1)
-# Runs of a backfill may fill the queue for hours.
-_FIRST = {"dagster/priority": "10"}
 
 
 def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
@@ -96,13 +92,11 @@ def discovery_definitions(placement: Placement = WHOLE) -> dg.Definitions:
         database = warehouse.database
         _add_partitions(context.instance, database, placement)  # other processes discover accounts, too
         due = _due(database, placement.chosen(connections(database)), warehouse)
-        tags, newer = {"dagster/sensor_name": name}, utc_now() - _LONGEST_RUN
-        runs = dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=newer)
-        if due and not context.instance.get_runs_count(runs):
+        if due and not context.instance.get_runs_count(under_way(tags={"dagster/sensor_name": name})):
             return dg.RunRequest(
                 asset_selection=[placement.asset_key(ACCOUNTS)],
                 asset_check_keys=[],  # the step reports them
-                tags={REFRESH_TAG: CHANGED, **_FIRST},
+                tags={REFRESH_TAG: CHANGED, **FIRST_TAGS},
             )
         # Time and other runs change what is true of grants.
         report_checks(context.instance, database, placement, [ACCOUNTS])

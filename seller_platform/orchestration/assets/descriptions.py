@@ -29,12 +29,13 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
             f"*Materialize*, *Failed and missing*, or launch the job `{name_of('refresh_now')}` for the account. A "
             f"failed check names the cause; a held reading is published by the job `{name_of('accept_held')}`"
         )
-    return _paragraphs(
+    paragraphs = (
         dataset.doc,
         f"{_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in `platform.loads`.",
         f"**Repair:** {repair}.",
         _query(_dataset_query(dataset)),
     )
+    return "\n\n".join(paragraphs)
 
 
 def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
@@ -42,13 +43,14 @@ def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
     inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
     partition = "an account and a month" if mart.is_monthly else "an account"
     since = f"\n  AND {mart.day} >= date_trunc('month', current_date)" if mart.is_monthly else ""
-    return _paragraphs(
+    paragraphs = (
         mart.doc,
         f"**A partition** is {partition}, computed in one transaction from {inputs}.",
         "**Repair:** load the inputs that a failed check names; the sensor "
         f"`{placement.name_of('marts_and_exports')}` builds the partition again. *Materialize* builds it at once.",
         _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
     )
+    return "\n\n".join(paragraphs)
 
 
 def _dataset_query(dataset: Dataset) -> str:
@@ -62,7 +64,3 @@ def _dataset_query(dataset: Dataset) -> str:
 
 def _query(sql: str) -> str:
     return f"**A first query:**\n\n```sql\n{sql}\nLIMIT 100;\n```"
-
-
-def _paragraphs(*paragraphs: str) -> str:
-    return "\n\n".join(paragraphs)

@@ -8,7 +8,6 @@ import dagster as dg
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError, first_few, followed
 from seller_platform.orchestration.failures import ForeseenError
-from seller_platform.orchestration.tags import EXIT_CODE
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,10 +72,4 @@ class PartitionLoop:
             dagster.Failure: There are errors. The step is not retried: requests that can succeed later already were.
         """
         if self.failures:
-            raise ForeseenError(
-                message,
-                {
-                    **{name: str(error) for name, error in self.failures.items()},
-                    EXIT_CODE: max(error.exit_code for error in self.failures.values()),
-                },
-            )
+            raise ForeseenError(message, {name: str(error) for name, error in self.failures.items()})

@@ -29,7 +29,7 @@ from seller_platform.orchestration.assets.events import judged, load_event
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import UNDER_WAY
+from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.connections.accounts import accounts as known_accounts
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
@@ -117,9 +117,9 @@ def report(
             if not loads:
                 break
             run_ids = sorted({each.run_id for each in loads if each.run_id})
-            runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=UNDER_WAY)) if run_ids else ()
-            under_way = {run.run_id for run in runs}
-            chosen = [each for each in loads if each.run_id not in under_way]
+            runs = instance.get_runs(under_way(run_ids=run_ids)) if run_ids else ()
+            unfinished = {run.run_id for run in runs}
+            chosen = [each for each in loads if each.run_id not in unfinished]
             of_accounts = {each.account for each in chosen if each.dataset != ACCOUNTS.name}
             if of_accounts:
                 add_accounts(instance, of_accounts, placement.accounts_name)

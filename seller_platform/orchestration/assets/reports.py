@@ -5,7 +5,7 @@ account with a report to load or a failure to report. Ticks that time out and ru
 table still has the work, and the next tick requests it again, in a run with a key of its own.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -14,7 +14,7 @@ import dagster as dg
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
-from seller_platform.clocks import Clock, is_past, utc_now
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DPS_DATE, JSON, Format, Selector, selector_problem
 from seller_platform.counts import count_of
@@ -28,7 +28,7 @@ from seller_platform.ingest.loads.reports import (
     take_failures,
 )
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.account_names import tag_with_account
+from seller_platform.orchestration.account_names import AccountNames, tag_with_account
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
@@ -37,15 +37,14 @@ from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
+from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
 
 RUN_TAG = "seller_platform/report_run"
-"""The key of a run that loads reports."""
+"""The newest report of the account when the run was requested."""
 
 # Dagster ends an evaluation after 60 s; the last polls begin this early.
 _TICK_SECONDS = 40.0
@@ -56,9 +55,8 @@ _SECONDS_BETWEEN_TICKS = 5
 
 _MOST_HOURS = 168
 
-_MOST_RUNS = 12
-_LONGEST_RUN = timedelta(hours=4)
-_FIRST_RUN_PAUSE, _LONGEST_RUN_PAUSE = timedelta(seconds=60), timedelta(minutes=30)
+_STORED_WITHIN = timedelta(hours=6)
+_NOT_STORED = "it was ready, but no run stored its rows within six hours; the log of each run says why"
 
 
 class RequestReports(CheckedConfig):
@@ -202,7 +200,7 @@ def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
         database = warehouse.database
         polls = poll_due(seller_api.api, database, clock=clock, seconds=_TICK_SECONDS, limit=_POLLS_PER_TICK)
         listed = frozenset(account_partitions(context.instance, placement.accounts_name))
-        requests = tuple(_run_requests(database, context.instance, listed, clock()))
+        requests = tuple(_run_requests(warehouse.names, context.instance, listed, clock()))
         yield from requests
         if not requests:
             yield dg.SkipReason(f"{count_of(polls, 'poll')}; nothing to load")
@@ -211,48 +209,27 @@ def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
 
 
 def _run_requests(
-    database: Database, instance: dg.DagsterInstance, partitions: Collection[str], now: datetime
+    names: AccountNames, instance: dg.DagsterInstance, partitions: Collection[str], now: datetime
 ) -> Iterator[dg.RunRequest]:
     """Yield a run for each account with something to load or a failure to report.
 
-    An account with a run that is under way gets none.
+    An account whose run is under way gets none. A run that failed is requested again in the next ten minutes of the
+    hour; a report that no run stores is given up.
     """
-    of_account: dict[str, list[ReportJob]] = {}
-    for job in jobs_for_runs(database):
-        of_account.setdefault(job.account, []).append(job)
-    if not of_account:
+    newest: dict[str, ReportJob] = {}
+    for job in jobs_for_runs(names.database):
+        if job.state is JobState.READY and now >= job.attempted_at + job.give_up_after + _STORED_WITHIN:
+            move_job(names.database, job, replace(job, state=JobState.FAILED, problem=_NOT_STORED))
+        if job.account in partitions:
+            newest[job.account] = job
+    # A new warehouse numbers its jobs from 1 again, and Dagster never runs a key twice: hence the time.
+    jobs = {f"{job.id}.{job.requested_at:%Y%m%d%H%M%S}": job for job in newest.values()}
+    if not jobs:
         return
-    under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
-    due = (
-        [job for job in jobs if _may_run(job, now)]
-        for account, jobs in of_account.items()
-        if account in partitions and under_way.isdisjoint(job.run_key for job in jobs)
-    )
-    for jobs in islice(filter(None, due), _RUNS_PER_TICK):
-        first = jobs[0]
-        # A new warehouse numbers its jobs from 1 again, and Dagster never runs a key twice: hence the time.
-        key = f"{first.id}.{first.requested_at:%Y%m%d%H%M%S}.{first.runs + 1}"
-        for job in jobs:
-            moved = replace(job, runs=job.runs + 1, run_key=key, run_asked_at=now)
-            if job.state is JobState.READY and job.runs >= _MOST_RUNS:
-                problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; the log of each run says why"
-                moved = replace(moved, state=JobState.FAILED, problem=problem)
-            move_job(database, job, moved)
-        yield dg.RunRequest(run_key=key, partition_key=first.account, tags={ACCOUNT_TAG: first.account, RUN_TAG: key})
-
-
-def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now: datetime) -> set[str]:
-    """Return the keys of runs under way; after four hours a run counts as lost."""
-    keys = {job.run_key for job in jobs if job.run_key and job.run_asked_at and now < job.run_asked_at + _LONGEST_RUN}
-    if not keys:
-        return set()
-    runs = instance.get_runs(dg.RunsFilter(tags={RUN_TAG: sorted(keys)}, statuses=UNDER_WAY))
-    return {run.tags[RUN_TAG] for run in runs}
-
-
-def _may_run(job: ReportJob, now: datetime) -> bool:
-    """Return whether to request another run. A run that was just requested may not exist yet."""
-    if job.run_asked_at is None:
-        return True
-    pause: timedelta = min(_FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20), _LONGEST_RUN_PAUSE)
-    return is_past(job.run_asked_at + pause, now, pause + _LONGEST_RUN_PAUSE)
+    keys = {name: f"{name}:{now:%Y-%m-%dT%H:%M}"[:-1] for name in jobs}
+    of_jobs = (under_way(tags={RUN_TAG: [*jobs]}), dg.RunsFilter(tags={"dagster/run_key": [*keys.values()]}))
+    begun = {run.tags[RUN_TAG] for each in of_jobs for run in instance.get_runs(each)}
+    for name in islice((name for name in jobs if name not in begun), _RUNS_PER_TICK):
+        account = jobs[name].account
+        tags = {ACCOUNT_TAG: account, RUN_TAG: name, **names.title_tags([account])}
+        yield dg.RunRequest(keys[name], partition_key=account, tags=tags)

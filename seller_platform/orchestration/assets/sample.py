@@ -1,16 +1,14 @@
 """The asset `platform/sample`, which compares months with the upstream at random, and the schedule that updates it."""
 
-from datetime import timedelta
-
 import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import ReadingHeldError, UpstreamUnavailableError
 from seller_platform.ingest.loads.sampling import compare_sample
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.automation.schedules import runs_under_way
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.sampling import sample
 
@@ -18,8 +16,6 @@ SAMPLE = dg.AssetKey(["platform", "sample"])
 SCHEDULE = "sample"
 _GROUP = "platform"
 _HOURLY = "40 * * * *"
-# A run that takes longer counts as lost.
-_LONGEST_RUN = timedelta(hours=2)
 
 _DOC = """
 How many stored slices differ from the upstream at most, with 95 % confidence.
@@ -80,7 +76,7 @@ def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) 
     def evaluate(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
         if newest_load(warehouse.database) is None:
             return dg.SkipReason("nothing was ever loaded")
-        if runs_under_way(context, name, longest=_LONGEST_RUN):
+        if context.instance.get_runs_count(under_way(tags={"dagster/schedule_name": name})):
             return dg.SkipReason("under way: the run of an earlier tick")
         return dg.RunRequest()
 

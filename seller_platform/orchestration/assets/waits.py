@@ -1,6 +1,5 @@
 """Reports loads that wait for their upstream, in the log of the run and as observations of the asset."""
 
-import logging
 import threading
 import time
 
@@ -16,8 +15,6 @@ _SECONDS_BETWEEN_REPORTS = 5.0
 WAITS = "waits"
 """Metadata of an observation: a sentence that says for what a partition waits."""
 
-_LOG = logging.getLogger(__name__)
-
 
 class WaitReports:
     """The waits of a step, at most one report every five seconds; threads may share it."""
@@ -32,7 +29,6 @@ class WaitReports:
             if time.monotonic() < self._next_at:
                 return
             self._next_at = time.monotonic() + _SECONDS_BETWEEN_REPORTS
-        _LOG.warning("%s waits: %s", request, reason)  # for commands, which show no log of the run
         self._context.log.warning("%s waits: %s", request, reason)
         key = partition_key(request.account, request.month)
         self._context.log_event(

@@ -1,16 +1,14 @@
 """The sensor that requests the partitions of marts and exports whose inputs changed.
 
-`warehouse/marts/due` says which are due. The sensor leaves out those that wait for an input, and those that a run or a
-backfill under way makes anyway. A run that is lost changes nothing: its partitions are still due. A tick looks at as
-many accounts as take it two seconds; its cursor says with which one the next tick goes on.
+`warehouse/marts/due` says which are due. The sensor leaves out those that wait for an input, and those that a run under
+way makes anyway. A run that is lost changes nothing: its partitions are still due. A tick looks at as many accounts as
+take it two seconds; its cursor says with which one the next tick goes on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 import dagster as dg
 import msgspec
@@ -19,11 +17,12 @@ from sqlalchemy import text
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
-from seller_platform.orchestration.partitions import account_partitions, partition_key
+from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
+from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
 
@@ -33,9 +32,6 @@ _RUNS_PER_TICK = 100
 _PARTITIONS_PER_TICK = 36_000
 # Without a new load or build, what failed or was made by hand may be due.
 _LOOKS_AGAIN_AFTER = timedelta(minutes=10)
-# A run that takes longer counts as lost.
-_LONGEST_RUN = timedelta(days=1)
-_NEWEST_BACKFILLS = 20
 _VERSION_DIGITS = 12
 
 _NEWEST = text("SELECT (SELECT max(id) FROM platform.loads), (SELECT max(id) FROM platform.mart_builds)")
@@ -54,11 +50,6 @@ class Follower:
     source: Dataset | Mart
     derived: Derived
     inputs: frozenset[dg.AssetKey]
-
-    @property
-    def mart(self) -> Mart | None:
-        """The mart that it builds."""
-        return self.source if isinstance(self.source, Mart) and not self.derived.folder else None
 
 
 _States = Mapping[Follower, Sequence[PartitionState]]
@@ -124,7 +115,7 @@ def following_definitions(
             }
         ready = {each: [state for state in states if state.problem is None] for each, states in due.items()}
         free = _without_those_under_way(context, ready, listed)
-        requests = list(_requests(free, listed, now))
+        requests = list(_requests(free, listed, now, warehouse.names))
         yield from requests
         follows = listed[after] if after < len(listed) else None
         ended = _Round("" if _count(ready) else begun.newest, begun.began, follows)
@@ -166,51 +157,24 @@ class _Range:
 
 
 def _without_those_under_way(context: dg.SensorEvaluationContext, ready: _States, listed: Sequence[str]) -> _States:
-    """Return the partitions that no run makes or loads an input of, and that no backfill will make.
-
-    Runs are those of the queue and those that execute. A backfill requests its runs one after the other.
-    """
+    """Return the partitions that no run in the queue or under way makes, or loads an input of."""
     if not any(ready.values()):
         return {}
-    newer = utc_now() - _LONGEST_RUN
-    runs = context.instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY, created_after=newer))
-    ranges, pending = [_Range.of(run, listed) for run in runs], list(_pending(context))
+    ranges = [_Range.of(run, listed) for run in context.instance.get_runs(under_way())]
 
     def free(follower: Follower, states: Sequence[PartitionState]) -> list[PartitionState]:
-        key, assets = follower.key, {follower.key, *follower.inputs}
-        of_runs = [each for each in ranges if assets & each.assets]
-        of_backfills = [each for each in pending if key in each.asset_keys]
-        if of_backfills and follower.derived.is_of_all:
-            return []
-        subsets = [each.get_partitions_subset(key) for each in of_backfills]
-        return [
-            state
-            for state in states
-            if not any(each.has(state.account, state.window) for each in of_runs)
-            and not any(str(partition_key(state.account, state.window)) in each for each in subsets)
-        ]
+        of_runs = [each for each in ranges if {follower.key, *follower.inputs} & each.assets]
+        return [state for state in states if not any(each.has(state.account, state.window) for each in of_runs)]
 
     return {each: free(each, states) for each, states in ready.items() if states}
 
 
-def _pending(context: dg.SensorEvaluationContext) -> Iterator[Any]:
-    """Yield what each backfill under way has yet to make."""
-    if context.repository_def is None:
-        return
-    for backfill in context.instance.get_backfills(limit=_NEWEST_BACKFILLS):
-        if backfill.status.value == "REQUESTED" and backfill.is_asset_backfill:
-            # The definition of the partitions may have changed since; Dagster fails such a backfill.
-            with suppress(dg.DagsterError):
-                of_backfill = backfill.get_asset_backfill_data(context.repository_def.asset_graph)
-                yield of_backfill.get_targeted_partitions_without_materialization_status()
-
-
-def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[dg.RunRequest]:
+def _requests(free: _States, listed: Sequence[str], now: datetime, names: AccountNames) -> Iterator[dg.RunRequest]:
     """Yield the runs, newest months first. The same run is requested once an hour, for it may end without a trace."""
     chosen = {each: states for each, states in free.items() if states}
     runs: list[tuple[PlannedRun, dict[str, Follower]]] = []
-    for of_marts in (True, False):
-        group = {each.source.name: each for each in chosen if (each.mart is not None) is of_marts}
+    for are_exports in (False, True):
+        group = {each.source.name: each for each in chosen if bool(each.derived.folder) is are_exports}
         partitions = (
             (each.source, state.account, state.window, True)
             for each in group.values()
@@ -221,14 +185,15 @@ def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[d
         runs += [(run, group) for run in (*whole, *plan_runs(partitions, listed=listed))]
     for run, group in runs[:_RUNS_PER_TICK]:
         followers = [group[source.name] for source in run.datasets]
-        names = "+".join(each.key.to_user_string() for each in followers)
+        assets = "+".join(each.key.to_user_string() for each in followers)
         changes = sha256(b"".join(state.fingerprint for each in followers for state in chosen[each])).hexdigest()
         yield dg.RunRequest(
-            run_key=f"{names}:{run.first}:{run.last}:{changes[:_VERSION_DIGITS]}:{now:%Y-%m-%dT%H}",
+            run_key=f"{assets}:{run.first}:{run.last}:{changes[:_VERSION_DIGITS]}:{now:%Y-%m-%dT%H}",
             asset_selection=[each.key for each in followers],
             asset_check_keys=[],  # the step reports them
             # With the tag of its account, a run would wait for the loads of the account.
-            tags={name: value for name, value in run.tags.items() if name != ACCOUNT_TAG},
+            tags={name: value for name, value in run.tags.items() if name != ACCOUNT_TAG}
+            | names.title_tags(run.accounts),
         )
 
 

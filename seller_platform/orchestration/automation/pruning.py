@@ -7,7 +7,6 @@ import dagster as dg
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
@@ -43,7 +42,7 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
         counts["exported files"], error = prune_tables(warehouse.database, settings.export_dir, dry=False)
     metadata = {name.replace(" ", "_"): count for name, count in counts.items()}
     if error is not None:
-        raise ForeseenError(str(error), {**metadata, EXIT_CODE: error.exit_code})
+        raise ForeseenError(str(error), metadata)
     context.add_output_metadata(metadata)
 
 

@@ -9,6 +9,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.ingest.loads.planner import DueSlice
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, ranges, read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
@@ -35,15 +36,19 @@ class PlannedRun:
     whole: bool = True
 
     @property
+    def accounts(self) -> set[str]:
+        """The accounts at the ends of the range."""
+        return {read_partition_key(each)[0] for each in (self.first, self.last) if each is not None}
+
+    @property
     def tags(self) -> dict[str, str]:
         """The tags: the range, how it is read, and the account if only one."""
         tags = {} if self.whole else {REFRESH_TAG: CHANGED}
         if self.first is None or self.last is None:
             return tags
-        (account, _), (last_account, _) = read_partition_key(self.first), read_partition_key(self.last)
         return {
             **tags,
-            **({ACCOUNT_TAG: account} if account == last_account else {}),
+            **({ACCOUNT_TAG: min(self.accounts)} if len(self.accounts) == 1 else {}),
             "dagster/asset_partition_range_start": self.first,
             "dagster/asset_partition_range_end": self.last,
         }
@@ -93,6 +98,7 @@ def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: in
 def run_requests(
     planned: Iterable[PlannedRun],
     placement: Placement,
+    names: AccountNames,
     *,
     key: str = "",
     tags: Mapping[str, str] = _NONE,
@@ -100,16 +106,17 @@ def run_requests(
     """Yield the request of each run.
 
     Args:
+        names: Those of the accounts, for the tags.
         key: What tells requests for the same partitions apart.
         tags: Further tags of the runs.
     """
     for run in planned:
-        names = "+".join(source.name for source in run.datasets)
+        sources = "+".join(source.name for source in run.datasets)
         yield dg.RunRequest(
-            run_key=":".join(filter(None, (key, names, run.first, run.last))),
+            run_key=":".join(filter(None, (key, sources, run.first, run.last))),
             asset_selection=[placement.asset_key(source) for source in run.datasets],
             asset_check_keys=[],  # the step reports them
-            tags={**run.tags, **tags},
+            tags={**run.tags, **names.title_tags(run.accounts), **tags},
         )
 
 

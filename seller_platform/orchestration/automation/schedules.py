@@ -23,7 +23,7 @@ from seller_platform.orchestration.automation.runs import plan_loads, run_reques
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import UNDER_WAY
+from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import pairs_read
 
@@ -43,8 +43,6 @@ CLOSED_MONTHS = 3
 # and the next tick requests the rest. Runs are small enough to be executed side by side.
 _PARTITIONS_PER_RUN = 100
 _RUNS_PER_TICK = 100
-# A run that takes longer counts as lost, and no tick waits for it.
-_LONGEST_RUN = timedelta(days=1)
 
 
 def schedule_definitions(
@@ -67,11 +65,10 @@ def schedule_definitions(
         def evaluate(
             context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
         ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-            under_way = runs_under_way(context, placement.name_of(name), longest=_LONGEST_RUN)
-            if under_way:
-                yield dg.SkipReason(
-                    f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
-                )
+            of_name = {"dagster/schedule_name": placement.name_of(name)}
+            if count := context.instance.get_runs_count(under_way(tags=of_name)):
+                reason = f"under way: {count_of(count, 'run')} of an earlier tick; the next tick requests the rest"
+                yield dg.SkipReason(reason)
                 return
             of_schedule = placement.accounts_of(name, accounts(warehouse.database))
             planner = warehouse.planner(of_schedule, history_start, context.scheduled_execution_time)
@@ -84,7 +81,7 @@ def schedule_definitions(
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)
             planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]
-            yield from run_requests(planned, placement)
+            yield from run_requests(planned, placement, warehouse.names)
             if not planned:
                 yield dg.SkipReason(reason or "nothing is due")
             elif reason:
@@ -162,14 +159,3 @@ def reason_of(later: Mapping[DueSlice, SellerPlatformError]) -> str:
         f"{count_of(len(slices), 'slice', 'waits')}, the first is {slices[0]}: {later[slices[0]]}"
         for slices in by_error.values()
     )
-
-
-def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, longest: timedelta) -> int:
-    """Return how many runs of earlier ticks of a schedule have not ended.
-
-    Args:
-        longest: A run that was created longer ago counts as lost.
-    """
-    created_after = context.scheduled_execution_time - longest
-    tags = {"dagster/schedule_name": schedule}
-    return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=created_after))

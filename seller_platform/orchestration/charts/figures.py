@@ -87,7 +87,7 @@ def chart(figure: Figure, form: ChartForm) -> str:
         parts, height = _lines(figure), _LINE_HEIGHT
     else:
         parts, height = _bars(figure, row), _TOP + len(figure.labels) * row + 12
-    return document(figure.title, figure.text, (_WIDTH, height), [*_head(figure), *parts])
+    return document(figure.title, figure.text, _WIDTH, height, [*_head(figure), *parts])
 
 
 def _head(figure: Figure) -> Iterator[str]:
@@ -145,9 +145,8 @@ def _bars(figure: Figure, row: int) -> Iterator[str]:
     yield f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{_TOP - 6}' y2='{end}' stroke='{_ZERO}'/>"
 
 
-def document(title: str, text: str, size: tuple[int, float], parts: Iterable[str], font_size: int = 12) -> str:
-    """Return the SVG of these elements on a white background, of a width and a height."""
-    width, height = size
+def document(title: str, text: str, width: int, height: float, parts: Iterable[str], *, font_size: int = 12) -> str:
+    """Return the SVG of these elements on a white background."""
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height:.0f}' "
         f"viewBox='0 0 {width} {height:.0f}' role='img' {_FONT} font-size='{font_size}'>"

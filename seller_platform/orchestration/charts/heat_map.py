@@ -46,7 +46,7 @@ def heat_map(states: SliceStates, now: datetime) -> str:
         parts.append(text_at(left + 17, bottom + 24, state.value))
         left += 17 + 6.5 * len(state.value) + 18
     title = "Slices stored by account, dataset and month"
-    svg = document(title, sentence, (_WIDTH, bottom + _BOTTOM), parts, font_size=11)
+    svg = document(title, sentence, _WIDTH, bottom + _BOTTOM, parts, font_size=11)
     return f"{sentence}\n\n{markdown_image(f'{title}. {sentence}', svg)}"
 
 

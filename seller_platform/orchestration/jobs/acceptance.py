@@ -8,7 +8,7 @@ from pydantic import Field
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
-from seller_platform.errors import RequestError
+from seller_platform.errors import RequestError, first_few
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -18,7 +18,6 @@ from seller_platform.orchestration.jobs.loading import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
-from seller_platform.warehouse.history.reverts import receipt_of
 from seller_platform.warehouse.loads.holds import AN_OPERATOR
 from seller_platform.warehouse.loads.receipts import keep_reported, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
@@ -28,7 +27,7 @@ _LARGEST_LOAD = 2**63 - 1
 
 
 class AcceptHeld(CheckedConfig):
-    """The held readings to publish: one load, or all of some accounts and datasets."""
+    """The held readings to publish: one load, or those of some accounts and datasets."""
 
     load: int | None = Field(
         default=None,
@@ -37,9 +36,9 @@ class AcceptHeld(CheckedConfig):
         description="The number of the held load, as the failed check and the command `held` show it.",
     )
     accounts: list[str] = Field(
-        default=[], description="Without a load: only held readings of these accounts, by their keys or titles."
+        default=[], description="Only held readings of these accounts, by their keys or titles."
     )
-    datasets: list[DatasetName] = Field(default=[], description="Without a load: only held readings of these datasets.")
+    datasets: list[DatasetName] = Field(default=[], description="Only held readings of these datasets.")
     accepted_by: str = Field(
         default=AN_OPERATOR, min_length=1, max_length=100, description="Who accepts them, for the receipt."
     )
@@ -84,29 +83,21 @@ def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> lis
         RequestError: The config names none, or nothing that it names is held, or another component reads it.
         UnknownAccountError: No listed account has that key or title.
     """
-    read = keys_read(database, placement)
-    if config.load is not None:
-        if config.accounts or config.datasets:
-            raise RequestError("the config names a load and accounts or datasets; choose the load or the others")
-        held = receipt_of(database, config.load)
-        if read is not None and held.account not in read:
-            raise RequestError(
-                f"load {held.id} is of {held.account}, which this component does not read",
-                step="Launch the job accept_held of the component that reads it.",
-            )
-        return [config.load]
-    if not config.accounts and not config.datasets:
+    if config.load is None and not config.accounts and not config.datasets:
         raise RequestError("the config names nothing to accept; give a load, accounts or datasets")
+    read, names = keys_read(database, placement), {each.value for each in config.datasets}
     keys = {each.key for each in accounts_named(database, config.accounts)} if config.accounts else None
-    names = {each.value for each in config.datasets}
+    held = {each.id: each for each in open_holds(database) if read is None or each.account in read}
     chosen = [
-        each.id
-        for each in open_holds(database)
-        if all(among is None or each.account in among for among in (read, keys))
+        load
+        for load, each in held.items()
+        if config.load in (None, load)
+        and (keys is None or each.account in keys)
         and (not names or each.dataset in names)
     ]
     if not chosen:
         raise RequestError(
-            "no reading of these accounts and datasets is held; the checks reading_is_plausible name those that are"
+            "no reading that the config names is held",
+            step=f"The loads of those that are held: {first_few([*map(str, held)]) or 'there is none'}.",
         )
     return chosen

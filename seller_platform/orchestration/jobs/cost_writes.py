@@ -8,7 +8,6 @@ from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, changes_of
 
 _APPLIED_BY = "dagster"
@@ -49,7 +48,7 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             )
         metadata = _metadata(applied.plan, warehouse.names)
         if applied.problem is not None:
-            raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
+            raise ForeseenError(str(applied.problem), metadata)
         context.add_output_metadata(metadata)
 
     return write

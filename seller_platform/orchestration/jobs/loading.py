@@ -129,7 +129,9 @@ def loading_definitions(
             postpone(planner.database, division)
             loads = plan_loads(division.fitting, listed=listed)
             count += len(loads)
-            yield from run_requests(loads, placement, key=run.run_id, tags={REQUESTED_BY_TAG: run.run_id})
+            yield from run_requests(
+                loads, placement, warehouse.names, key=run.run_id, tags={REQUESTED_BY_TAG: run.run_id}
+            )
         context.update_cursor(max((record.update_timestamp for record in records), default=since).isoformat())
         if not count:
             yield dg.SkipReason("no run has asked for loads" if not records else "nothing is due")

@@ -15,13 +15,14 @@ from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.loading import load_each
-from seller_platform.ingest.loads.planner import Division, DueSlice
+from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.automation.schedules import reason_of, runs_under_way
+from seller_platform.orchestration.automation.schedules import reason_of
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import FIRST_TAGS, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import keep_reported
@@ -33,10 +34,6 @@ DATASET = ORDERS
 _EVERY_15_MINUTES = "*/15 * * * *"
 # Two ticks read the day before as well.
 _AFTER_MIDNIGHT = timedelta(minutes=30)
-# A run that takes longer counts as lost, and no tick waits for it.
-_LONGEST_RUN = timedelta(hours=2)
-# Runs of a backfill may fill the queue for hours.
-_FIRST = {"dagster/priority": "10"}
 
 
 def today_definitions(
@@ -56,27 +53,12 @@ def today_definitions(
         description="Reads today's orders of every account in one run. Switch it on if minutes matter.",
         **placement.schedule(SCHEDULE, _EVERY_15_MINUTES, is_on=False),
     )
-    def orders_today(
-        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
-    ) -> dg.RunRequest | dg.SkipReason:
-        if runs_under_way(context, name, longest=_LONGEST_RUN):
+    def orders_today(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if context.instance.get_runs_count(under_way(tags={"dagster/schedule_name": name})):
             return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
-        division = _division(warehouse, placement, refreshed, context.scheduled_execution_time)
-        if not division.fitting:
-            return dg.SkipReason(reason_of(division.later) or "no account can be read")
-        return dg.RunRequest(tags=_FIRST)
+        return dg.RunRequest(tags=FIRST_TAGS)
 
     return dg.Definitions(jobs=[job], schedules=[orders_today])
-
-
-def _division(
-    warehouse: WarehouseResource, placement: Placement, refreshed: Sequence[Dataset], now: datetime
-) -> Division:
-    """Return the slices of today, divided by what the daily refresh leaves of the requests."""
-    database = warehouse.database
-    since = history_start_in(database, warehouse.settings)
-    planner = warehouse.planner(placement.accounts_of(SCHEDULE, accounts(database)), since, now)
-    return planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
 
 
 def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice]:
@@ -107,7 +89,9 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database, now = warehouse.database, clock()
-        division = _division(warehouse, placement, refreshed, now)
+        since = history_start_in(database, warehouse.settings)
+        planner = warehouse.planner(placement.accounts_of(SCHEDULE, accounts(database)), since, now)
+        division = planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
         if division.later:
             context.log.warning("not read: %s", reason_of(division.later))
         loader = seller_api.loader(context, now)

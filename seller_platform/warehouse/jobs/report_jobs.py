@@ -71,9 +71,6 @@ class ReportJob(RequestedReport, frozen=True, kw_only=True):
     attempted_at: datetime
     polls: int
     next_poll_at: datetime
-    runs: int
-    run_key: str | None
-    run_asked_at: datetime | None
     told_at: datetime | None
 
     def __str__(self) -> str:
@@ -106,7 +103,6 @@ def open_job(
             attempted_at=now,
             polls=0,
             next_poll_at=next_poll_at,
-            runs=0,
         )
         .on_conflict_do_nothing()
         .returning(REPORT_JOBS)
@@ -140,8 +136,7 @@ def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
     changed = {name: _stored(getattr(after, name)) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
     if not changed:
         return True
-    # The asset that loads a job and the sensor that requests its runs must not refuse each other.
-    guards = ["id", "state", "attempt", "polls", *(name for name in ("runs", "told_at") if name in changed)]
+    guards = ["id", "state", "attempt", "polls", "told_at"]
     as_before = (REPORT_JOBS.c[name].is_not_distinct_from(_stored(getattr(before, name))) for name in guards)
     statement = update(REPORT_JOBS).where(*as_before).values(changed)
     with database.begin() as connection:

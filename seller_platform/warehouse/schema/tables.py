@@ -509,9 +509,6 @@ REPORT_JOBS = platform_table(
     Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
     Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
     Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
-    required("runs", Integer, "How many Dagster runs were asked to load or report it."),
-    Column("run_key", Text, comment="The run that was asked last."),
-    Column("run_asked_at", MOMENT, comment="When that run was asked for."),
     Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
     Column("told_at", MOMENT, comment="When a run failed to tell of the problem."),
     # The states are `OPEN` and `AWAITED` of `jobs.report_jobs`.

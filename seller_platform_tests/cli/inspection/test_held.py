@@ -76,18 +76,19 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
 
     (reading,) = document(run_here(["held", "--json"], variables))["held"]
     listed = run_here(["held"], variables).stdout
-    accepted = document(run_here(["accept", str(reading["load_id"]), "--json"], variables))
-    again = run_here(["accept", str(reading["load_id"]), "--json"], variables)
+    load = reading["load"]
+    accepted = document(run_here(["accept", str(load["load_id"]), "--json"], variables))
+    again = run_here(["accept", str(load["load_id"]), "--json"], variables)
 
-    assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 528)
-    assert (reading["first_day"], reading["last_day"], reading["reason"]) == (
+    assert (load["dataset"], load["account"], load["notes"]["held"]["rows_stored"]) == ("orders", ACCOUNT, 528)
+    assert (load["first_day"], load["last_day"], load["notes"]["held"]["reason"]) == (
         "2026-02-20",
         "2026-02-20",
         "500 of 528 rows are missing on 1 day "
         "(in all 500 of 1,203 rows, 0.00 of 947,723.30 in order_total, 1 of 25 days)",
     )
-    assert f'load {reading["load_id"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
-    assert (accepted["accepted_load_id"], accepted["load"]["rows"]) == (reading["load_id"], 28)
+    assert f'load {load["load_id"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
+    assert (accepted["accepted_load_id"], accepted["load"]["rows"]) == (load["load_id"], 28)
     assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
     assert document(run_here(["held", "--json"], variables))["held"] == []
 
@@ -96,12 +97,12 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
     _observe_no_changes(platform.database)
     _store_extra(platform.database, 10, day=20)
     platform.run([ORDERS], FEBRUARY, FEBRUARY)
-    (reading,) = document(run_here(["held", "--json"], variables))["held"]
+    (load,) = (each["load"] for each in document(run_here(["held", "--json"], variables))["held"])
 
     _store_extra(platform.database, 8, day=20, total=5)
-    worse = run_here(["accept", str(reading["load_id"]), "--json"], variables)
+    worse = run_here(["accept", str(load["load_id"]), "--json"], variables)
 
-    assert reading["reason"].startswith(
+    assert load["notes"]["held"]["reason"].startswith(
         "10 of 38 rows are missing or others than before on 1 settled day (in all 10 of "
     )
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")

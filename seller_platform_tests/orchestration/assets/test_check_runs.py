@@ -17,7 +17,6 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import Mart, mart_named
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, lent_platform
@@ -34,7 +33,7 @@ class CheckRuns:
 
     def __init__(self, platform: Platform) -> None:
         self.platform, self.instance = platform, platform.instance
-        everything = SellerPlatformComponent().definitions(read_settings(), HISTORY_START)
+        everything = SellerPlatformComponent(history_start=HISTORY_START).definitions()
         self.job = dg.Definitions(
             assets=everything.assets, asset_checks=everything.asset_checks, resources=platform.resources
         ).resolve_implicit_global_asset_job_def()

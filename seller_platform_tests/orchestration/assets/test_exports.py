@@ -145,12 +145,12 @@ def test_a_table_follows_builds_that_changed_rows_or_are_not_offered(platform: P
 
 
 def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: Path) -> None:
-    component, settings = SellerPlatformComponent(), read_settings()
-    defs = component.definitions(settings.model_copy(update={"export_dir": str(tmp_path)}), HISTORY_START)
+    component, settings = SellerPlatformComponent(history_start=HISTORY_START), read_settings()
+    defs = component.definitions(settings.model_copy(update={"export_dir": str(tmp_path)}))
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == "exports"}
 
     assert set(specs) == {export_key(dataset) for dataset in SOURCES}
     assert all(specs[export_key(each)].partitions_def == partitions_for(each, HISTORY_START) for each in SOURCES)
     assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
-    without = component.definitions(settings.model_copy(update={"export_dir": None}), HISTORY_START)
+    without = component.definitions(settings.model_copy(update={"export_dir": None}))
     assert "exports" not in {spec.group_name for spec in without.resolve_all_asset_specs()}

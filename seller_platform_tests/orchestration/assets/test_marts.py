@@ -265,4 +265,4 @@ def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
     monkeypatch.setenv("SELLER_PLATFORM_PROFIT_FORMULA", str(path))
 
     with pytest.raises(SettingsError, match=r"formula\.yaml, line 2: lines is no list"):
-        SellerPlatformComponent().definitions(history_start=HISTORY_START)
+        SellerPlatformComponent(history_start=HISTORY_START).definitions()

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.orchestration.assets.reports import RUN_TAG, report_definitions, request_step
+from seller_platform.orchestration.assets.reports import report_definitions, request_step
 from seller_platform.orchestration.partitions import add_accounts, asset_key
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
@@ -119,13 +119,12 @@ def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports
 def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     upstream.refuses = {"/reports/request": [(422, {})]}
 
-    message, metadata = failure_of(reports.request())
+    message, _ = failure_of(reports.request())
 
     # Both send their request at the same time; the upstream refuses the first one.
     day, refused, other = ("2026-03-09", "us-1", "nz-2") if "us-1" in message else ("2026-03-10", "nz-2", "us-1")
     assert f"the report dps_date {day} of {refused}: " in message
     assert "the upstream answered 422: not now" in message
-    assert metadata["exit_code"] == 4
     assert [request.partition_key for request in reports.tick(seconds=5)] == [other]
 
 
@@ -165,49 +164,58 @@ def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports
     run = reports.launch(reports.tick(seconds=5)[0])
 
     _, reasons = failure_of(run)
-    assert set(reasons) == {"the report dps_date 2026-03-01 of us-1", "exit_code"}
+    assert set(reasons) == {"the report dps_date 2026-03-01 of us-1"}
     assert reports.states() == ["failed", "loaded"]
     assert reports.instance.get_materialized_partitions(KEY) == {"us-1"}
     assert reports.tick(days=1) == []
 
 
-def test_a_run_that_fails_is_killed_or_never_ends_is_requested_again(
-    reports: Reports, upstream: ReportUpstream
-) -> None:
+def test_a_run_that_fails_or_is_killed_is_requested_again(reports: Reports, upstream: ReportUpstream) -> None:
     (account, *_) = accounts(reports.database)
     reports.request(accounts=[account.account.title])
     upstream.refuses = {"/reports/download": [(503, {"Retry-After": "900"})]}
     (first,) = reports.tick(seconds=5)
     failed = reports.launch(first)
     at_once = reports.tick()
-    (second,) = reports.tick(seconds=61)
+    (second,) = reports.tick(minutes=10)
     killed = reports.begin(second)
     under_way = reports.tick(minutes=30)
     reports.instance.report_run_failed(killed)
     (third,) = reports.tick()
-    reports.begin(third)
-    (fourth,) = reports.tick(hours=4)
-    loaded = reports.launch(fourth)
+    loaded = reports.launch(third)
 
-    requests = (first, second, third, fourth)
+    requests = (first, second, third)
     assert (failed.success, at_once, under_way) == (False, [], [])
-    assert len({each.tags[RUN_TAG] for each in requests}) == len({each.run_key for each in requests}) == 4
+    assert len({each.run_key for each in requests}) == 3
     assert {each.partition_key for each in requests} == {account.key}
     assert (loaded.success, reports.states()) == (True, ["loaded"])
 
 
-def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> None:
+def test_a_report_that_becomes_ready_while_an_earlier_one_cannot_be_loaded_is_loaded_at_once(
+    reports: Reports, upstream: ReportUpstream
+) -> None:
     reports.request(accounts=["us-1"])
-    keys = []
-    while reports.states() != ["failed"]:
-        keys += [request.run_key for request in reports.tick(minutes=31)]
-        assert len(keys) < 20
-    last = dg.RunRequest(run_key="last", partition_key="us-1", tags={})
+    upstream.refuses = {"/reports/download": [(503, {})] * 20}
+    failed = reports.launch(reports.tick(seconds=5)[0])
+    reports.request(accounts=["us-1"], value="2026-03-01")
+    upstream.refuses = {}
+
+    loaded = reports.launch(reports.tick(seconds=5)[0])
+
+    assert (failed.success, loaded.success, reports.states()) == (False, True, ["loaded", "loaded"])
+
+
+def test_a_report_that_no_run_stores_fails_in_the_end(reports: Reports) -> None:
+    reports.request(accounts=["us-1"], give_up_after_hours=1)
+    ready = reports.tick(minutes=50)
+    before = (reports.tick(hours=6), reports.states())
+    (last,) = reports.tick(minutes=10)
 
     sentence, _ = failure_of(reports.launch(last))
 
-    assert len(keys) == len(set(keys)) == 13
-    assert "none of 12 runs stored its rows" in sentence
+    assert len({each.run_key for each in (*ready, *before[0], last)}) == 3
+    assert before[1] == ["ready"]
+    assert "no run stored its rows within six hours" in sentence
 
 
 def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.execution.backfill import BulkActionStatus
 from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
@@ -67,17 +66,13 @@ def test_what_a_run_under_way_builds_or_loads_is_not_requested(ticks: Ticks) -> 
         assert message == "1 partition waits for a run under way"
 
 
-def test_what_a_backfill_or_a_failed_input_will_change_is_not_requested(ticks: Ticks, database: Database) -> None:
-    backfill = ticks.request_backfill(asset_key(PROFIT))
-    before_its_end = ticks.tick()
-    ticks.instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELED))
-    canceled = ticks.tick()
+def test_what_waits_for_a_failed_input_is_not_requested(ticks: Ticks, database: Database) -> None:
     _slice(database, "error = 'ListChangedError', message = 'It changed.', failed_since = now(), failed_at = now()")
     while_failed, message = ticks.tick(), ticks.message
     _slice(database, "error = NULL")
     mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
 
-    assert (before_its_end, canceled, while_failed, ticks.tick()) == ({}, DUE, {}, DUE)
+    assert (while_failed, ticks.tick()) == ({}, DUE)
     assert message == "1 partition waits for an input that has a problem"
 
 

@@ -10,11 +10,9 @@ import pytest
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_slices
-from seller_platform.orchestration.partitions import add_accounts, partition_key
-from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.partitions import partition_key
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import BERLIN
 from seller_platform_tests.support.independent_upstream import Rows
 from seller_platform_tests.support.platform import (
@@ -29,7 +27,6 @@ from seller_platform_tests.support.platform import (
 )
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import receipts_of_run
-from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 FEBRUARY = Window.month_of(date(2026, 2, 1))
@@ -145,34 +142,19 @@ def test_yesterday_is_read_with_the_accounts_today_soon_after_midnight(
     assert days == [date(2026, 2, 7), date(2026, 2, 6)]
 
 
-def test_a_tick_requests_one_run_unless_another_needs_the_requests(
-    database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (schedule,) = today_definitions(refreshed=[INVENTORY]).schedules or ()
+def test_a_tick_requests_one_run(instance: dg.DagsterInstance) -> None:
+    (schedule,) = today_definitions().schedules or ()
     assert isinstance(schedule, dg.ScheduleDefinition)
-    resources = {"warehouse": WarehouseResource(database_url=database_url)}
-    connect_accounts(database, [])
 
-    def tick(at: datetime, per_day: int = 1_000) -> tuple[int, str | None]:
-        monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", str(per_day))
-        with dg.build_schedule_context(instance, scheduled_execution_time=at, resources=resources) as context:
+    def tick() -> tuple[int, str | None]:
+        with dg.build_schedule_context(instance, scheduled_execution_time=datetime.now(UTC)) as context:
             data = schedule.evaluate_tick(context)
         return len(data.run_requests or ()), data.skip_message
 
-    at = datetime.now(UTC).replace(hour=3)
-    without_accounts = tick(at)
-    connect_accounts(database, [(key, BERLIN) for key in ("de-11", "de-12")])
-    add_accounts(instance, ["de-11", "de-12"])
-    runs, reason = tick(at, 4)
-    enough = tick(at, 5)[0]  # two requests of inventory, and three of orders
+    first = tick()
     run = dg.DagsterRun("job", tags={"dagster/schedule_name": SCHEDULE}, status=dg.DagsterRunStatus.STARTED)
     instance.add_run(run)
-    now = datetime.now(UTC)
 
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-    assert without_accounts == (0, "no account can be read")
-    assert (runs, enough) == (0, 1)
-    assert str(reason).startswith("2 slices wait, the first is orders of de-11")
-    under_way = "under way: the run of an earlier tick; the next tick reads the orders again"
-    assert tick(now) == (0, under_way)
-    assert tick(now + timedelta(hours=3)) == (1, None)
+    assert first == (1, None)
+    assert tick() == (0, "under way: the run of an earlier tick; the next tick reads the orders again")

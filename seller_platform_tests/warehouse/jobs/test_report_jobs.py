@@ -103,20 +103,6 @@ def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
     assert len(claimed) == len(set(claimed)) == 40
 
 
-def test_the_load_and_the_sensor_do_not_undo_changes_of_each_other(shop: Database) -> None:
-    job = must_open(shop)
-    ready = replace(job, state=JobState.READY)
-    assert move_job(shop, job, ready)
-
-    asked = move_job(shop, ready, replace(ready, runs=1, run_key="a", run_asked_at=NOON))
-    asked_again = move_job(shop, ready, replace(ready, runs=1, run_key="b", run_asked_at=NOON))
-    loaded = move_job(shop, ready, replace(ready, state=JobState.LOADED, load_id=5))
-
-    assert (asked, asked_again, loaded) == (True, False, True)
-    stored = job_of(shop, job.id)
-    assert (stored.state, stored.load_id, stored.runs, stored.run_key) == (JobState.LOADED, 5, 1, "a")
-
-
 def test_runs_are_requested_for_ready_reports_and_unreported_failures(shop: Database) -> None:
     jobs = [must_open(shop, state.value) for state in JobState]
     for job, state in zip(jobs, JobState, strict=True):
