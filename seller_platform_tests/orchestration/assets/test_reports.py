@@ -191,9 +191,7 @@ def test_a_run_that_fails_or_is_killed_is_requested_again(reports: Reports, upst
     assert (loaded.success, reports.states()) == (True, ["loaded"])
 
 
-def test_a_report_that_becomes_ready_while_an_earlier_one_cannot_be_loaded_is_loaded_at_once(
-    reports: Reports, upstream: ReportUpstream
-) -> None:
+def test_a_report_does_not_wait_for_an_earlier_one_that_failed(reports: Reports, upstream: ReportUpstream) -> None:
     reports.request(accounts=["us-1"])
     upstream.refuses = {"/reports/download": [(503, {})] * 20}
     failed = reports.launch(reports.tick(seconds=5)[0])
