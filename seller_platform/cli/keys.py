@@ -54,7 +54,7 @@ def rotate(*, finish: bool, output: Output) -> None:
         if installation.settings.secret_key is None:
             resealed = rotate_key_file(installation.database, installation.settings.home, finish=finish)
             next_step = f"The key in {key_file(installation.settings.home)} is the only one that is needed."
-        elif installation.box.key_count > 1:
+        elif len(installation.box.keys) > 1:
             had_others = sealed_otherwise(installation.database, installation.settings.home, installation.box.first())
             resealed = reseal(installation.database, installation.settings.home, installation.box)
             next_step = (

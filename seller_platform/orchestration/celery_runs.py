@@ -21,7 +21,7 @@ from seller_platform.errors import missing_setting
 from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
 from seller_platform.orchestration.instance.run_launcher import RunLocks, hold_always
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.advisory_locks import hold_within, releasing
+from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -36,7 +36,7 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
         arguments: Any = dg.deserialize_value(json.dumps(*packed.values()))
         lock = f"run|{arguments.run_id}"
         with _database().connect() as connection, releasing(connection):
-            if not hold_within(connection, lock, _LOSS_SECONDS):
+            if not try_hold(connection, lock, seconds=_LOSS_SECONDS):
                 _LOG.info("Run %s is executed by another worker, which keeps it.", arguments.run_id)
                 return None
             ended = hold_always(_database().connect, lock)  # from the end of this block on

@@ -101,7 +101,7 @@ class Process:
         transport = FaultyTransport(world.scheduler, world.upstream, world.faults, self._hear)
         requests = RequestClock(clock.monotonic, clock.now)
         endpoint = TokenEndpoint(BASE_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URI, transport, clock=requests)
-        self.box = SecretBox.of_file(key_file(world.home))
+        self.box = SecretBox(key_file(world.home))
         self.grants = Grants(self.database, self.box)
         spool = PairSpool(world.home / SPOOL_FOLDER, actors.CONNECTION, self.box)
         self.keeper = GrantKeeper(actors.CONNECTION, self.grants, endpoint, spool, now=clock.now)

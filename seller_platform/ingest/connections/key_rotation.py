@@ -54,7 +54,7 @@ def rotate_key_file(database: Database, home: Path, *, finish: bool = False) -> 
         keys = split_keys(path.read_text())
         if len(keys) == 1 and not finish:
             write_keys(path, (new_key(), *keys))
-        resealed = reseal(database, home, SecretBox.of_file(path))
+        resealed = reseal(database, home, SecretBox(path))
         write_keys(path, split_keys(path.read_text())[:1])
         return resealed
 

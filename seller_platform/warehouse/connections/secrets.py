@@ -1,16 +1,14 @@
 """Encryption of stored secrets: MultiFernet over the keys of the installation.
 
-Keys may change while programs run. A box reads a key file again when it was replaced. A secret for the database is
-sealed in a transaction of `sealing`; a change of keys waits until such transactions have ended.
+Keys may change while programs run. A box reads its key file again for each secret. A secret for the database is sealed
+in a transaction of `sealing`; a change of keys waits until such transactions have ended.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, text
@@ -23,7 +21,7 @@ from seller_platform.files import (
     sync_written,
     write_atomically,
 )
-from seller_platform.warehouse.postgres.advisory_locks import lock, share
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -36,56 +34,27 @@ _WAIT_FOR_THE_DISK = text(
 
 _Stored = TypeVar("_Stored")
 _Opened = TypeVar("_Opened")
-_Stamp = tuple[int, int, int]
-
-
-@dataclass(frozen=True, repr=False)
-class _Ring:
-    """The keys in use, and the ciphers of these and of those that this process used before."""
-
-    keys: tuple[str, ...]
-    ciphers: Mapping[str, Fernet]
-    stamp: _Stamp | None = None
-
-    @classmethod
-    def of(cls, text: str, stamp: _Stamp | None = None, former: Mapping[str, Fernet] = MappingProxyType({})) -> Self:
-        keys = split_keys(text)
-        present = {key: former.get(key) or Fernet(key) for key in keys}
-        return cls(keys, {**present, **{key: cipher for key, cipher in former.items() if key not in present}}, stamp)
 
 
 class SecretBox:
     """Encrypts with the first key, decrypts with any; threads may share it."""
 
-    def __init__(self, keys: str) -> None:
-        """Take one or more Fernet keys, separated by commas.
+    def __init__(self, keys: str | Path) -> None:
+        """Take one or more Fernet keys, separated by commas, or the file that has them.
+
+        A file is read again for each secret. Those that were sealed with its former keys can still be opened, if the
+        box has read these keys.
 
         Raises:
             InvalidSettingError: One of them is not a Fernet key.
         """
-        self._file: Path | None = None
-        self._lock = threading.Lock()
-        self._use(_Ring.of(keys))
-
-    @classmethod
-    def of_file(cls, file: Path) -> Self:
-        """Return a box with the keys of a file. It reads the file again when it was replaced.
-
-        Secrets that were sealed with earlier keys can still be opened, if the box has read those keys.
-
-        Raises:
-            InvalidSettingError: One of them is not a Fernet key.
-        """
-        stamp = _stamp_of(file)
-        box = cls(file.read_text())
-        box._file = file
-        box._use(replace(box._ring, stamp=stamp))
-        return box
+        self._source, self._lock = keys, threading.Lock()
+        self._ciphers = {key: Fernet(key) for key in self.keys}
 
     @property
-    def key_count(self) -> int:
-        self._current()
-        return len(self._ring.keys)
+    def keys(self) -> tuple[str, ...]:
+        """The present keys, of which the first one encrypts."""
+        return split_keys(self._source if isinstance(self._source, str) else self._source.read_text())
 
     def seal(self, secret: bytes) -> bytes:
         """Return the secret, encrypted."""
@@ -112,19 +81,15 @@ class SecretBox:
 
     def first(self) -> "SecretBox":
         """Return a box with the first key alone. It opens only what that key sealed."""
-        self._current()
-        return SecretBox(self._ring.keys[0])
+        return SecretBox(self.keys[0])
 
     def _current(self) -> MultiFernet:
-        """Return the encryption with the present keys: a replaced file is read again."""
-        stamp = _stamp_of(self._file) if self._file is not None else None
-        if self._file is not None and stamp is not None and stamp != self._ring.stamp:
-            with self._lock:
-                self._use(_Ring.of(self._file.read_text(), stamp, self._ring.ciphers))
-        return self._fernet
-
-    def _use(self, ring: _Ring) -> None:
-        self._ring, self._fernet = ring, MultiFernet(list(ring.ciphers.values()))
+        """Return the encryption with the present keys, and after these with the former ones of this process."""
+        with self._lock:
+            with suppress(OSError):  # without its file, the box goes on with the keys that it has read
+                present = {key: self._ciphers.get(key) or Fernet(key) for key in self.keys}
+                self._ciphers = {**present, **{key: each for key, each in self._ciphers.items() if key not in present}}
+            return MultiFernet(list(self._ciphers.values()))
 
 
 def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened]) -> _Opened:
@@ -180,7 +145,7 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
         sync_written(home, [path])
     else:
         create_atomically(path, new_key().encode(), 0o600)  # of two processes, both use the key of the first
-    return SecretBox.of_file(path)
+    return SecretBox(path)
 
 
 def key_file(home: Path) -> Path:
@@ -204,7 +169,7 @@ def sealing(database: Database) -> Iterator[Connection]:
     """
     with database.begin() as transaction:
         transaction.execute(_WAIT_FOR_THE_DISK)
-        share(transaction, _SEALING_LOCK)
+        lock(transaction, _SEALING_LOCK, shared=True)
         yield transaction
 
 
@@ -215,12 +180,3 @@ def resealing(database: Database) -> Iterator[Connection]:
         transaction.execute(_WAIT_FOR_THE_DISK)
         lock(transaction, _SEALING_LOCK)
         yield transaction
-
-
-def _stamp_of(file: Path) -> _Stamp | None:
-    """Return facts that change when a file is replaced; None where there is no file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

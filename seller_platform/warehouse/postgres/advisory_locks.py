@@ -8,7 +8,7 @@ is ended as soon as a lock is not free.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
@@ -22,6 +22,7 @@ LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0
 TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(name)s, 0))"
 """Returns whether the lock of a name was free; if so, holds it until the transaction ends."""
 
+_OF_TRANSACTION = ("pg_advisory_xact_lock", "pg_advisory_xact_lock_shared")
 _PAUSE_SECONDS = 0.05
 _RELEASE = "SELECT pg_advisory_unlock_all()"
 # One that the owner may not end was made by an administrator, who has not granted it to the owner.
@@ -33,47 +34,23 @@ WHERE datname = current_database() AND shobj_description(usesysid, 'pg_authid') 
 """
 
 
-def lock(connection: Connection, name: str | int) -> None:
-    """Wait for the lock of a name or number and hold it until the transaction ends."""
-    _wait(connection, "pg_advisory_xact_lock", name)
+def lock(connection: Connection, name: str | int, *, shared: bool = False) -> None:
+    """Wait for the lock of a name or number and hold it until the transaction ends.
+
+    Args:
+        shared: Others may share it meanwhile.
+    """
+    _wait(connection, _OF_TRANSACTION[shared], name)
 
 
-def share(connection: Connection, name: str | int) -> None:
-    """Share the lock of a name or number until the transaction ends. Only `lock` waits for that."""
-    _wait(connection, "pg_advisory_xact_lock_shared", name)
+def try_lock(connection: Connection, name: str, *, shared: bool = False, seconds: float = 0) -> bool:
+    """Return whether the lock of a name is free. If so, hold it until the transaction ends.
 
-
-def try_lock(connection: Connection, name: str) -> bool:
-    """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
-    return _try(connection, "pg_advisory_xact_lock", name)
-
-
-def lock_within(connection: Connection, name: str, seconds: float) -> bool:
-    """Return whether the lock of a name became free within some seconds. If so, hold it until the transaction ends."""
-    return _becomes_free(try_lock, connection, name, seconds)
-
-
-def hold_within(connection: Connection, name: str, seconds: float) -> bool:
-    """Return whether the lock of a name became free within some seconds. If so, hold it until it is released."""
-    is_held = _becomes_free(try_hold, connection, name, seconds)
-    connection.commit()
-    return is_held
-
-
-def _becomes_free(
-    try_once: Callable[[Connection, str], bool], connection: Connection, name: str, seconds: float
-) -> bool:
-    deadline = time.monotonic() + seconds
-    while not try_once(connection, name):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_PAUSE_SECONDS)
-    return True
-
-
-def try_share(connection: Connection, name: str) -> bool:
-    """Return whether the lock of a name was free or shared. If so, share it until the transaction ends."""
-    return _try(connection, "pg_advisory_xact_lock_shared", name)
+    Args:
+        shared: Others may share it, and hold it so already.
+        seconds: How long it may take to become free.
+    """
+    return _try(connection, _OF_TRANSACTION[shared], name, seconds)
 
 
 @contextmanager
@@ -96,23 +73,30 @@ def hold(connection: Connection, name: str) -> None:
     _wait(connection, "pg_advisory_lock", name)
 
 
-def try_hold(connection: Connection, name: str | int) -> bool:
-    """Return whether the lock of a name or number was free. If so, hold it until it is released."""
-    return _try(connection, "pg_advisory_lock", name)
+def try_hold(connection: Connection, name: str | int, *, seconds: float = 0) -> bool:
+    """Return whether the lock of a name or number is free. If so, hold it until it is released.
+
+    Args:
+        seconds: How long it may take to become free.
+    """
+    return _try(connection, "pg_advisory_lock", name, seconds)
 
 
 def _wait(connection: Connection, function: str, name: str | int) -> None:
-    if not _try(connection, function, name):
+    if not _try(connection, function, name, 0):
         _call(connection, function, name)
 
 
-def _try(connection: Connection, function: str, name: str | int) -> bool:
-    """Return whether a lock was free, once no reader has one."""
-    attempt = function.replace("pg_", "pg_try_")
-    is_free = _call(connection, attempt, name)
-    if not is_free and connection.exec_driver_sql(_END_READERS, {"reader": READER}).all():
-        return _call(connection, attempt, name)
-    return is_free
+def _try(connection: Connection, function: str, name: str | int, seconds: float) -> bool:
+    """Return whether a lock becomes free in time, once no reader has one."""
+    attempt, deadline = function.replace("pg_", "pg_try_"), time.monotonic() + seconds
+    while not _call(connection, attempt, name):
+        if connection.exec_driver_sql(_END_READERS, {"reader": READER}).all() and _call(connection, attempt, name):
+            break
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    return True
 
 
 def _call(connection: Connection, function: str, name: str | int) -> bool:

@@ -23,7 +23,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import LISTS, LOCAL_DAY, Dataset, Window
-from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock, try_share
+from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.service_tables import (
     COST_STEPS,
@@ -248,7 +248,7 @@ def keep_sums(
     """
     if dataset not in LISTS or window.is_empty:
         return
-    driver, is_shared = driver_of(connection), try_share(connection, lock_name(account))
+    driver, is_shared = driver_of(connection), try_lock(connection, lock_name(account), shared=True)
     months = [Window.month_of(month.start) for month in window.months()]
     values = {**values_of(dataset, account), "load": load_id, "is_shared": is_shared}
     if not (has_sums(dataset) and is_shared):

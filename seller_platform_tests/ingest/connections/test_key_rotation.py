@@ -86,7 +86,7 @@ def test_a_secret_that_no_key_opens_is_an_error(home: Path) -> None:
 def test_an_interrupted_rotation_is_completed_with_the_same_key(database: Database, home: Path) -> None:
     new, old = new_key(), key_file(home).read_text()
     write_keys(key_file(home), (new, old))
-    Grants(database, SecretBox.of_file(key_file(home))).store("ana", PAIR)
+    Grants(database, SecretBox(key_file(home))).store("ana", PAIR)
 
     others = sealed_otherwise(database, home, SecretBox(new))
     rotate_key_file(database, home)
