@@ -27,9 +27,10 @@ from seller_platform.contract.window import read_month
 from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, followed
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
+from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.monitoring.sampling import sample
-from seller_platform.warehouse.postgres.database import Database, readable_version
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
 from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of, source_named
@@ -259,8 +260,7 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         raise RequestError("database_url and home name two warehouses; give one of them")
     settings = _settings(database_url, home)
     with Database(stored_warehouse_url(settings), connections=1) as database:
-        version = readable_version(database)
-        if version is None:
+        if (version := version_of(database)) is None:
             raise nothing_stored(settings)
         if version.lacks_migrations:
             raise WarehouseError(

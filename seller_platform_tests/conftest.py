@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from seller_platform.commands import use_start
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -183,7 +184,7 @@ def _make_server(folder: Path) -> None:
             connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
         connection.execute("SELECT pg_reload_conf()")
     with Database(server.database(TEMPLATE)) as template:
-        template.migrate(partitions=2)
+        migrate(template, partitions=2)
     server.close()
 
 

@@ -20,6 +20,7 @@ from seller_platform.errors import NotLoadedError, RequestError, UnknownAccountE
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.monitoring.sampling import Sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -325,7 +326,7 @@ def test_a_database_that_has_no_tables_stays_as_it_was(postgres: EmbeddedServer)
             seller_platform.read("orders", database_url=absent)
 
     with Database(url) as database:
-        assert database.version() is None
+        assert version_of(database) is None
 
 
 def test_a_reader_of_the_database_may_read(stored: Stored) -> None:
@@ -340,7 +341,7 @@ def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> No
     with temporary_folder() as home:
         server = EmbeddedServer(home / "postgres")
         with Database(server.database("warehouse")) as database:
-            database.migrate()
+            migrate(database)
             connect_accounts(database, [_account(1, US, "Shop")])
             mark_loaded(database, ORDERS, US, MARCH)
 

@@ -18,7 +18,8 @@ from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
 from seller_platform.files import make_folders
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
-from seller_platform.warehouse.postgres.database import FEW_PARTITIONS, Database, readable_version
+from seller_platform.warehouse.migrations.pending import migrate, version_of
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
     SANDBOX,
     data_elsewhere,
@@ -30,6 +31,7 @@ from seller_platform.warehouse.postgres.location import (
     stored_warehouse_url,
     warehouse_url,
 )
+from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 
 if TYPE_CHECKING:
     from seller_platform.warehouse.connections.secrets import SecretBox
@@ -217,9 +219,9 @@ def _opened(settings: Settings, *, creates: bool, partitions: int = FEW_PARTITIO
     with progress(_OPENING):
         database = Database(warehouse_url(settings) if creates else stored_warehouse_url(settings))
         try:
-            if not creates and readable_version(database) is None:
+            if not creates and version_of(database) is None:
                 raise nothing_stored(settings)
-            database.migrate(partitions, note)
+            migrate(database, partitions, note)
             if settings.database_url is None:
                 from seller_platform.warehouse.schema.readers import embedded_reader  # it imports every table
 

@@ -25,6 +25,7 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -47,7 +48,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         settings = read_settings()
         make_folders(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
-            database.migrate()
+            migrate(database)
             first_day = date.fromisoformat(self.history_start) if self.history_start else settings.history_start
             keep_history_start(database, first_day)
             self._database = database

@@ -31,6 +31,7 @@ from sqlalchemy.schema import CreateSchema
 
 from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
@@ -139,11 +140,11 @@ def _migrate(url: str) -> None:
     with Database(url, connections=1) as database:
         for pause in _RESTART_PAUSES_SECONDS:
             try:
-                return database.migrate()
+                return migrate(database)
             except WarehouseUnavailableError as error:
                 _LOG.warning("%s Trying again in %g s.", error, pause)
             time.sleep(pause)
-        return database.migrate()
+        return migrate(database)
 
 
 def _raise_if_full(context: ExceptionContext) -> None:

@@ -125,6 +125,7 @@ def draw_sales(
     order, product, granted = order[has_units], product[has_units], granted[has_units]
     settled = day_number + drawn(rng, SETTLED_AFTER, demanded)
     product_sales = demand.prices_on(day_number)[product] * granted
+    promoted = demand.rebates_on(day_number)[product]  # in basis points; other lines may have a coupon
     numbers = (np.arange(first_number + 1, first_number + 1 + demanded, dtype=np.int64) * _SCATTER) % _NUMBERS
     halves = (half.tolist() for half in np.divmod(numbers, 10**7))
     return Sales(
@@ -141,7 +142,10 @@ def draw_sales(
         shipping_credits=np.where(
             rng.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0
         ),
-        rebates=share(product_sales, _rebates(rng, demand.rebates_on(day_number)[product])),
+        rebates=share(
+            product_sales,
+            np.where((promoted == 0) & (rng.random(len(product)) < _COUPON), _COUPON_BASIS_POINTS, promoted),
+        ),
     )
 
 
@@ -198,9 +202,3 @@ def daily_rows(sales: Sales, texts: Texts, day: LocalDay, *, today: int) -> list
             strict=False,
         )
     )
-
-
-def _rebates(rng: np.random.Generator, running: Ints) -> Ints:
-    """Return the rebate of each line in basis points: of its promotion or of a coupon."""
-    has_coupon = rng.random(len(running)) < _COUPON
-    return np.where((running == 0) & has_coupon, _COUPON_BASIS_POINTS, running)

@@ -14,7 +14,8 @@ from click.shell_completion import get_completion_class
 from seller_platform import __version__
 from seller_platform.cli.completion import COMPLETE
 from seller_platform.contract import REFRESHED, Account
-from seller_platform.warehouse.postgres.database import Database, revisions
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.versions import revisions
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.stored_rows import connect_accounts

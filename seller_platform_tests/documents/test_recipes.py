@@ -53,9 +53,10 @@ with database.begin() as connection:
 """
 _OPENED = """
 import os
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 database = Database(os.environ["SELLER_PLATFORM_DATABASE_URL"])
-database.migrate()
+migrate(database)
 """
 _PROOFS = {"command": _COMMAND, "mart": _MART, "endpoint": _ENDPOINT, "dataset": _DATASET}
 _FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2}

@@ -17,6 +17,7 @@ from seller_platform.ingest.loads.planner import REFRESH_HOUR
 from seller_platform.orchestration.automation.following import SENSOR
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.figures.measuring import spent, spent_by_command
@@ -86,13 +87,13 @@ def measure(*, accounts: int = 1_000, months: int = 36) -> Promises:
     with temporary_server() as (server, folder):
         few = [f"de-{number}" for number in range(_SCREEN_SLICES // (dated * len(history)))]
         with Database(server.database("screen")) as database:
-            database.migrate()
+            migrate(database)
             fill_warehouse(database, few, history)
             variables = environment(folder, SELLER_PLATFORM_DATABASE_URL=database.url)
             took = spent_by_command([*COMMAND, "status", "--fail-on", "never"], variables, server)
         screen = took.own + took.postgres
         with Database(server.database("fleet")) as database:
-            database.migrate()
+            migrate(database)
             fill_warehouse(database, [f"de-{number}" for number in range(accounts)], history)
             tick = max(_tick_seconds(server, database.url, folder / "dagster", accounts))
     return Promises(

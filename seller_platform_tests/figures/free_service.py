@@ -26,6 +26,7 @@ from zoneinfo import ZoneInfo
 from seller_platform.contract import Window
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.ingest.loads.accounts import discover
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.installation import CONNECTION, Site
@@ -293,7 +294,7 @@ def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) 
     upstream = Upstream(base_url, base_url, "figures", "figures", "http://127.0.0.1:1/callback")
     site = Site(server.database(database), home, upstream)
     with Database(site.database_url) as opened:
-        opened.migrate()
+        migrate(opened)
     site.connect({"access_token": "access", "refresh_token": "refresh", "expires_in": 10**7})
     with site.open() as (api, opened):
         discover(lambda _: api, opened, site.upstream.as_connection(CONNECTION), run_id=None)

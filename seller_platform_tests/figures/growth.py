@@ -17,6 +17,7 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import DAILY_COUNTS, DAY_SUMS, PRODUCT_DAYS, SUMMARIES
 from seller_platform.warehouse.schema.tables import LOADS, table_for
@@ -56,7 +57,7 @@ def measure(
         counts = {}
         for number in (0, others):
             with Database(server.database(f"others_{number}")) as database:
-                database.migrate(partitions)
+                migrate(database, partitions)
                 counts[number] = _fill(database, rows, number)
                 variables = environment(folder, SELLER_PLATFORM_DATABASE_URL=database.url)
                 with served(database, database.url) as service:

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.exports.tables import prune_tables
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.measuring import spent
 from seller_platform_tests.figures.results import Figure, Promises
@@ -51,7 +52,7 @@ def measure(accounts: int = 1_000, rows: int = 200) -> Promises:
     keys, figures = [f"A{number}.DE" for number in range(accounts)], []
     with temporary_server() as (server, home), Database(server.database("lake")) as database:
         folder = str(home / "lake")
-        database.migrate()
+        migrate(database)
         _store(database, keys, months, rows=1, total=Decimal(0))
         for first in range(0, accounts, 25):
             export_partitions(

@@ -15,6 +15,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.cli.sandbox.serving import LOG
+from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import check_health
 from seller_platform_tests.next_version import NEXT, upgrade_to_next
@@ -114,7 +115,7 @@ def test_programs_go_on_during_and_after_an_upgrade(monkeypatch: pytest.MonkeyPa
                 for database in (sandbox, warehouse):
                     upgrade_to_next(database)
                 await_round()
-            assert (sandbox.version(), warehouse.version()) == (NEXT, NEXT)
+            assert (str(version_of(sandbox)), str(version_of(warehouse))) == (NEXT, NEXT)
             assert check_health(warehouse).is_known_schema
             assert longest[0] < _MOST_SECONDS, longest
         assert "Traceback" not in (stack.home / LOG).read_text()

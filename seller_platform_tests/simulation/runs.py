@@ -16,6 +16,7 @@ import psycopg
 
 from seller_platform.clocks import use_clock
 from seller_platform.failpoints import AUDITED
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.simulation.clock import replace_sleep
@@ -67,7 +68,7 @@ def served() -> Iterator[EmbeddedServer]:
                     connection.execute(f"ALTER SYSTEM SET {name} = off")
                 connection.execute("SELECT pg_reload_conf()")
             with Database(server.database(_TEMPLATE)) as template:
-                template.migrate(partitions=1)  # there is one account
+                migrate(template, partitions=1)  # there is one account
                 create_mart(template)
                 with template.begin() as connection:
                     driver_of(connection).execute(CALLER)

@@ -14,6 +14,7 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -75,7 +76,7 @@ def temporary_warehouse() -> Iterator[tuple[str, Path]]:
     with temporary_server() as (server, folder):
         url = server.database("faults")
         with Database(url) as database:
-            database.migrate()
+            migrate(database)
         yield url, folder
 
 

@@ -6,6 +6,7 @@ committed.
 
 import os
 
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -22,7 +23,7 @@ def main() -> None:
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         with Database(server.database("regenerate")) as database:
-            database.migrate()
+            migrate(database)
             # The names of documents are read from the pages.
             for document in documentation.documents():
                 document.write_text(documentation.written(document.read_text()))

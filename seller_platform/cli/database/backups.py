@@ -8,6 +8,7 @@ from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import followed
 from seller_platform.warehouse.exports.outdated import other_rows
+from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
@@ -66,8 +67,8 @@ def restore(*, file: Path, output: Output) -> None:
     url = warehouse_url(settings)
     left_out = fill(url, file)
     with Database(url) as database:
-        database.migrate()
-        version = database.version()
+        migrate(database)
+        version = str(version_of(database))
         outdated = other_rows(database, settings.export_dir) if settings.export_dir else None
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:

@@ -11,7 +11,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
-from seller_platform.warehouse.postgres.database import FEW_PARTITIONS
+from seller_platform.warehouse.migrations.pending import version_of
+from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 from seller_platform.warehouse.schema.creation import partitions_of
 
 _days = click.IntRange(1, 36_500)
@@ -73,7 +74,7 @@ def migrate(*, partitions: int | None, output: Output) -> None:
             )
         with open_instance(installation.settings.home) as instance:
             instance.upgrade()
-        version = installation.database.version()
+        version = str(version_of(installation.database))
         where = installation.database.where
     output.result(f"{where} is at version {version}.", MigrateDocument(where=where, version=version))
 

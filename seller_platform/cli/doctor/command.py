@@ -74,7 +74,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         findings = list(examine_postgresql(health, database.where))
         yield from findings
         yield from examine_durability(health)
-        if any(finding.level is FindingLevel.FAIL for finding in findings) or database.version() is None:
+        if any(finding.level is FindingLevel.FAIL for finding in findings) or health.schema is None:
             return
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)

@@ -19,9 +19,9 @@ from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
 from seller_platform.warehouse.loads.history_start import is_history_start_set
-from seller_platform.warehouse.postgres.database import revisions
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
+from seller_platform.warehouse.postgres.versions import revisions
 
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 11), (3, 14)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30

@@ -13,6 +13,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED, load_sandbox
 from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url
 from seller_platform.warehouse.postgres.urls import parsed_url
@@ -80,12 +81,12 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
     if database_url is not None:
         parsed_url(database_url, "--database-url")
     with Database(database_url or sandbox_url(make_home(""))) as database:
-        if names := [each.name for each in connections(database)] if database.version() is not None else ():
+        migrate(database)
+        if names := [each.name for each in connections(database)]:
             raise RequestError(
                 f"{database.where} is a warehouse with the connections {first_few(names, ACCOUNTS_NAMED)}; generated "
                 "rows would replace its rows",
                 code="WarehouseInUseError",
                 step="Name another database in --database-url, or leave it out to use the sandbox of the home folder.",
             )
-        database.migrate()
         yield database

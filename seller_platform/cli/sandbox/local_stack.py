@@ -26,6 +26,7 @@ from seller_platform.service.oauth.applications import add_application, applicat
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, read_settings
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server
@@ -96,7 +97,7 @@ def open_local_stack(
         server = embedded_server(folder, read_settings().root_data_folder)
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
-        database.migrate()
+        migrate(database)
     base_url = f"http://127.0.0.1:{port or free_port()}"
     # The service starts while the sellers are generated, because its imports take a second or two.
     with starting(sandbox_url, base_url, folder / LOG) as service:

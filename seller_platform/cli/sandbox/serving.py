@@ -12,6 +12,7 @@ from seller_platform.commands import uses_demo_start
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server, has_database
 
@@ -46,7 +47,7 @@ def _stored_url(settings: Settings) -> str | None:
     if not server.has_database(WAREHOUSE):
         return None
     with Database(server.url(WAREHOUSE)) as database:
-        stored = connections(database) if database.version() is not None else ()
+        stored = connections(database) if version_of(database) is not None else ()
     return stored[0].base_url if stored else None
 
 

@@ -11,6 +11,7 @@ from seller_platform.cli.installation import expect_home, make_home, service_url
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
 from seller_platform.warehouse.postgres.urls import parsed_url
@@ -58,7 +59,7 @@ def result_options(
         def with_database(*, url: str, **given: Any) -> None:
             with Database(url) as database:
                 with progress("Opening the database"):
-                    database.migrate()
+                    migrate(database)
                 command(database=database, **given)
 
         return database_options(json_option(document)(with_database), creates=creates)

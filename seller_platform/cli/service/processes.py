@@ -14,6 +14,7 @@ from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import run_report_worker, run_service
 from seller_platform.settings import listed, read_settings
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -47,7 +48,7 @@ def run(
     if serves_agents:
         import_module("seller_platform.service.mcp.protocol")  # before processes are started: it may be missing
     with Database(url) as database:
-        database.migrate()
+        migrate(database)
     options = ServiceOptions(
         Location(settings.service_public_url, host),
         limits_of(settings, host=host, has_public_url=settings.service_public_url is not None, processes=workers),
@@ -79,6 +80,6 @@ def run(
 def worker(*, url: str) -> None:
     """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
-        database.migrate()
+        migrate(database)
     settings = read_settings()
     run_report_worker(url, limits=limits_of(settings), log_format=settings.log_format)

@@ -109,7 +109,9 @@ def _map(status: StatusDocument, width: int, room: int | None) -> Iterator[str]:
     yield _painted(years, Colour.FAINT)
     yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)
     for key in shown:
-        yield f"{''.join(map(_sign, states[key][-count:]))}  {_name(status, key, width - count - 2)}"
+        account = printable(with_title(key, status.titles))
+        fits = cell_len(account) <= width - count - 2  # else the key, which can be typed
+        yield f"{''.join(map(_sign, states[key][-count:]))}  {account if fits else key}"
     if len(order) > len(shown):
         rest = order[len(shown) :]
         number = sum(_troubled(states[key]) > 0 for key in rest)
@@ -160,12 +162,6 @@ def _troubled(states: Sequence[SliceState]) -> int:
     return sum(state is not SliceState.LOADED for state in states)
 
 
-def _name(status: StatusDocument, key: str, room: int) -> str:
-    """Return the title and the key of an account; where they do not fit, the key, which can be typed."""
-    named = printable(with_title(key, status.titles))
-    return named if cell_len(named) <= room else key
-
-
 def _sign(state: SliceState) -> str:
     sign, plain, colour = _SIGNS[state]
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
@@ -193,7 +189,9 @@ def _notice(status: StatusDocument, group: Sequence[Problem]) -> Notice:
     elif first.dataset != "accounts":
         owners = max(each.owners for each in group)
         whose = with_title(key, status.titles) if owners == 1 else count_of(owners, "account")
-        text = f"{first_few([each.dataset for each in group])} of {whose}{_months(first)}: {first.message}"
+        months = dict.fromkeys(f"{each:%Y-%m}" for each in (first.first_month, first.last_month) if each)
+        of_months = f", {'..'.join(months)}" if months else ""
+        text = f"{first_few([each.dataset for each in group])} of {whose}{of_months}: {first.message}"
     if first.amount is not None:
         text += f" {first.amount:,f} {first.currency or ''}".rstrip()
     if first.acknowledged_by is not None:
@@ -202,13 +200,6 @@ def _notice(status: StatusDocument, group: Sequence[Problem]) -> Notice:
     colour = Colour.FAINT if first.acknowledged_by else _COLOURS[first.severity]
     is_error = first.severity == "error" and first.acknowledged_by is None
     return Notice(first.kind, colour, text, _command_of(group), is_error)
-
-
-def _months(problem: Problem) -> str:
-    first, last = problem.first_month, problem.last_month
-    if first is None or last is None:
-        return ""
-    return f", {first:%Y-%m}" if first == last else f", {first:%Y-%m}..{last:%Y-%m}"
 
 
 def _command_of(group: Sequence[Problem]) -> str:

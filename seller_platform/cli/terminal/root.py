@@ -35,7 +35,7 @@ def _print_version(context: click.Context, _: click.Parameter, value: bool) -> N
         # Every other command starts without them.
         from importlib.metadata import version
 
-        from seller_platform.warehouse.postgres.database import revisions
+        from seller_platform.warehouse.postgres.versions import revisions
 
         python, dagster = ".".join(map(str, sys.version_info[:3])), version("dagster")
         click.echo(f"seller-platform {__version__} (tables {revisions()[-1]}, Python {python}, Dagster {dagster})")

@@ -28,12 +28,12 @@ from seller_platform.warehouse.marts.tables import PROBLEMS as DERIVED
 from seller_platform.warehouse.monitoring.repeated_ledgers import REPEATED
 from seller_platform.warehouse.monitoring.sampling import DIFFERED
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
-from seller_platform.warehouse.postgres.database import (
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.versions import (
     FEW_PARTITIONS,
     MIGRATION_LOCK,
     VERSION_SCHEMA,
     VERSION_TABLE,
-    Database,
     stored_version,
 )
 from seller_platform.warehouse.schema.comments import comment_on_schemas

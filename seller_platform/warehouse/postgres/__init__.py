@@ -1,6 +1,7 @@
 """The PostgreSQL server, the database, its locks and backups.
 
-- `database`: connections, transactions and migrations
+- `database`: connections and transactions
+- `versions`: the version of the tables
 - `sessions`: the parameters of every connection, and the check of its server
 - `urls`: URLs of databases, checked before they are used
 - `refusals`: refusals of PostgreSQL as errors with a next step

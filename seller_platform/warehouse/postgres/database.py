@@ -1,51 +1,30 @@
-"""A PostgreSQL database: its connections, transactions, migrations and errors."""
+"""A PostgreSQL database: its connections, transactions and errors."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
 from psycopg.sql import SQL
-from sqlalchemy import Connection, Engine, Executable, Result, create_engine, func, select, text
+from sqlalchemy import Connection, Engine, Executable, Result, create_engine
 from sqlalchemy.event import listen
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
-from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
-from seller_platform.warehouse.postgres.advisory_locks import lock
+from seller_platform.errors import WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
-VERSION_TABLE = "schema_version"
-VERSION_SCHEMA = "platform"
 DAGSTER_SCHEMA = "dagster"
 """The schema of Dagster's tables. Its storage names it for each connection, so that no search path decides."""
 PARTITIONS = "partitions"
 """The schema of the partitions of tables."""
-FEW_PARTITIONS = 4
-"""The number of a database that is created without one."""
-_VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
 _PORT = 5432
-MIGRATION_LOCK = 0x5E11E4
-"""The number of the advisory lock of who changes tables."""
 SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of libpq that no other user may see."""
-# Before the first release the table had one column.
-_STORED = text(
-    f"SELECT version_num, to_jsonb(stored) ->> 'views' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
-)
-# A backup may have been restored on another server, which counts its transactions from the beginning. The row of a
-# slice is written in the transaction of each of its receipts. With the number 0, every snapshot sees all stored loads.
-_HAS_LATER_NUMBERS = text("""
-    SELECT EXISTS (SELECT FROM platform.slices WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
-""")
 IDENTITY = SQL("""
 (SELECT concat_ws('.', system_identifier, timeline_id, own.oid, CAST(to_regclass('platform.loads') AS oid))
  FROM pg_control_system(), pg_control_checkpoint(), pg_database AS own WHERE own.datname = current_database())
@@ -163,38 +142,6 @@ class Database:
         host = hosts if isinstance(hosts, str) else hosts[0]
         return f"postgres://{'' if host.startswith('/') else f'{host}:{url.port or _PORT}'}/{url.database}"
 
-    def migrate(self, partitions: int = FEW_PARTITIONS, report: Callable[[str], None] | None = None) -> None:
-        """Bring the schemas to today's version; processes that start together wait for one another.
-
-        A newer database whose tables this program may use stays as it is.
-
-        Args:
-            partitions: How many partitions the tables of an empty database get.
-            report: Receives a line for each step; by default they are logged.
-
-        Raises:
-            WarehouseError: The database is newer than this program may use, or older than it upgrades.
-            WarehouseUnavailableError: The server cannot be reached.
-        """
-        with self.begin() as connection:
-            version = stored_version(connection)
-        if version is None or version.lacks_migrations:
-            # Here, because it imports every table, and most programs find nothing to do.
-            upgrade = import_module("seller_platform.warehouse.migrations.upgrade").upgrade
-            upgrade(self, partitions, *(() if report is None else (report,)))
-        with self.begin() as connection:
-            if connection.execute(_HAS_LATER_NUMBERS).scalar_one():
-                lock(connection, MIGRATION_LOCK)  # so that receipts are numbered again once
-                if connection.execute(_HAS_LATER_NUMBERS).scalar_one():
-                    connection.execute(text("UPDATE platform.loads SET transaction_id = '0'"))
-                    connection.execute(text("UPDATE platform.slices SET rows = rows"))  # a trigger sets their number
-
-    def version(self) -> str | None:
-        """Return the migration that the schemas are at; None where there are none yet."""
-        with self.begin() as connection:
-            version = stored_version(connection)
-        return None if version is None else version.revision
-
     def close(self) -> None:
         """Close the pool."""
         self.engine.dispose()
@@ -204,46 +151,6 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class SchemaVersion:
-    """The version of a database.
-
-    Attributes:
-        revision: The newest migration that it has.
-        views: The migration whose functions and views it has.
-    """
-
-    revision: str
-    views: str
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether this program may use the tables, once they have its migrations.
-
-        A migration whose number has the same thousands leaves the tables as programs of the versions before use them.
-        """
-        return revisions()[0] <= self.revision and self.revision[0] <= revisions()[-1][0]
-
-    @property
-    def lacks_migrations(self) -> bool:
-        """Whether migrations of this program are to be run.
-
-        Raises:
-            WarehouseError: This program may not use the tables.
-        """
-        self.raise_unless_usable()
-        return min(self.revision, self.views) < revisions()[-1]
-
-    def raise_unless_usable(self) -> None:
-        """Raise an error if this program may not use the tables.
-
-        Raises:
-            WarehouseError: The tables are of a later major version, or older than this program upgrades.
-        """
-        if not self.is_usable:
-            raise unknown_schema(self.revision, first=revisions()[0])
 
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
@@ -276,38 +183,6 @@ def _rendered(url: sqlalchemy.URL) -> str:
     options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
     plain = url.set(query={}).render_as_string()
     return f"{plain}?{options}" if options else plain
-
-
-def readable_version(database: Database) -> SchemaVersion | None:
-    """Return the version of a database for a user who may only read; None where there are no tables yet.
-
-    The readers of the database may not read the version: their grants follow each migration, so it is the newest.
-    """
-    statement = f"SELECT has_table_privilege(to_regclass('{VERSION_SCHEMA}.{VERSION_TABLE}'), 'SELECT')"
-    try:
-        with database.begin() as connection:
-            may_read = connection.execute(text(statement)).scalar_one()
-            return SchemaVersion(revisions()[-1], revisions()[-1]) if may_read is False else stored_version(connection)
-    except WarehouseUnavailableError as error:
-        # Without a database there are no tables; a role that does not exist is another error.
-        cause = str(error.__cause__.orig) if isinstance(error.__cause__, OperationalError) else ""
-        if 'database "' in cause and "does not exist" in cause:
-            return None
-        raise
-
-
-def stored_version(connection: Connection) -> SchemaVersion | None:
-    """Return the version of a database; None where there are no tables yet."""
-    if not connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one():
-        return None
-    row = connection.execute(_STORED).one_or_none()
-    return None if row is None else SchemaVersion(row[0], row[1] or "")
-
-
-@cache
-def revisions() -> Sequence[str]:
-    """Return the numbers of this program's migrations, oldest first. Their files' names begin with them."""
-    return sorted(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*_*.py"))
 
 
 def _interruption(error: BaseException) -> BaseException | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from seller_platform.errors import MissingRightError
-from seller_platform.warehouse.postgres.database import Database, revisions, stored_version
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.versions import revisions, stored_version
 
 OLDEST_VERSION = 15
 """The oldest major version of PostgreSQL that this program is tested with."""

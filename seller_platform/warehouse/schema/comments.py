@@ -7,7 +7,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, VERSION_SCHEMA, VERSION_TABLE, driver_of
+from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, driver_of
+from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_TABLE
 
 SCHEMAS = {
     "seller": "What the API lists, one table for each list; views *_latest have the newest snapshot of each account.",

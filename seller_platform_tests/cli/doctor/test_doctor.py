@@ -41,9 +41,11 @@ from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
-from seller_platform.warehouse.postgres.database import Database, revisions
+from seller_platform.warehouse.migrations.pending import migrate
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
+from seller_platform.warehouse.postgres.versions import revisions
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
@@ -207,7 +209,7 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
     sound = check_health(database)
     with Database(postgres.database("to_be_looked_at")) as empty:
         new = check_health(empty)
-        empty.migrate()
+        migrate(empty)
         empty.execute(text("UPDATE platform.schema_version SET version_num = '0030'"))
         old = check_health(empty)
         with empty.begin() as connection:

@@ -9,9 +9,7 @@ from seller_platform.cli.sandbox.dev import live_command
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import invoke
-from seller_platform_tests.support.postgres import drop_database
 
 SMALL = ("--accounts", "1", "--months", "1", "--orders-per-month", "100")
 
@@ -53,9 +51,3 @@ def test_a_warehouse_with_connections_is_not_filled(database: Database) -> None:
 
     with database.begin() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM seller.orders").scalar_one() == 0
-
-
-def test_an_empty_database_has_no_version(postgres: EmbeddedServer) -> None:
-    with Database(postgres.database("nothing_yet")) as empty:
-        assert empty.version() is None
-    drop_database(postgres, "nothing_yet")

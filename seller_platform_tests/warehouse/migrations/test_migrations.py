@@ -17,9 +17,11 @@ from sqlalchemy import Engine, event, text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import WarehouseError
-from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, Database
+from seller_platform.warehouse.migrations.pending import migrate, version_of
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import check_health
+from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_TABLE
 from seller_platform_tests.next_version import NEXT, upgrade_to_next
 from seller_platform_tests.structure.source import ROOT
 from seller_platform_tests.support.installation import begin
@@ -91,10 +93,10 @@ def test_a_database_of_another_version_is_not_changed(database: Database, versio
     execute(database, f"UPDATE {_VERSION} SET version_num = '{version}'")
 
     with pytest.raises(WarehouseError, match=f"{version}, .*{age}") as refusal:
-        database.migrate()
+        migrate(database)
 
     assert step in refusal.value.next_step
-    assert database.version() == version
+    assert str(version_of(database)) == version
     assert not check_health(database).is_known_schema
 
 
@@ -129,7 +131,7 @@ def filled(postgres: EmbeddedServer) -> Iterator[tuple[str, Content]]:
     """A database with orders, of which some are former ones, and what it has."""
     name = "is_filled"
     with Database(postgres.database(name)) as database:
-        database.migrate(partitions=2)
+        migrate(database, partitions=2)
         for account in ("de-1", "fr-1", "us-2"):
             for month in (Window.month_of(date(2026, 1, 1)), Window.month_of(date(2026, 2, 1))):
                 rows = [
@@ -175,7 +177,7 @@ def _upgraded(postgres: EmbeddedServer, template: str, before: Content, *, kille
 
 def _assert_upgraded(url: str, before: Content) -> None:
     with Database(url) as database:
-        assert database.version() == NEXT
+        assert str(version_of(database)) == NEXT
         assert stored(database, _CONTENT) == before
         assert stored(database, _WRONG) == []
 

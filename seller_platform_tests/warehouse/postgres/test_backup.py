@@ -16,6 +16,7 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, conn
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -60,8 +61,8 @@ def test_a_restored_database_has_all_rows_of_the_backup(
     with Database(elsewhere) as restored:
         assert fingerprints(restored, [TRANSACTIONS]) == fingerprints(filled, [TRANSACTIONS])
         assert connections(restored) == connections(filled)
-        assert restored.version() == filled.version()
-        restored.migrate()
+        assert version_of(restored) == version_of(filled)
+        migrate(restored)
         assert _definitions(restored) == _definitions(filled)
     drop_database(postgres, "test_restored")
     assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("a backup", 0o600)]
@@ -95,13 +96,13 @@ def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path) 
         url = server.database("restored")
         restore(url, tmp_path / "backup")
         with Database(url) as restored:
-            restored.migrate()
+            migrate(restored)
             are_visible = "SELECT DISTINCT pg_visible_in_snapshot(transaction_id, pg_current_snapshot())"
             seen = restored.execute(text(f"{are_visible} FROM platform.loads")).scalars().all()
             states = [is_current(restored)]
             build_partition(restored, PROFIT, ACCOUNT, MARCH)
             states.append(is_current(restored))
-            restored.migrate()
+            migrate(restored)
             mark_loaded(restored, DAILY, ACCOUNT, MARCH)
             states.append(is_current(restored))
             numbers = restored.execute(text("SELECT transaction_id::text <> '0' FROM platform.loads ORDER BY id"))

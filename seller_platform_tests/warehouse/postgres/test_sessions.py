@@ -16,6 +16,7 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import WarehouseError
 from seller_platform.orchestration.storage import PooledPostgresStorage
 from seller_platform.service.pool import Connection
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -174,9 +175,9 @@ def test_a_database_of_another_encoding_is_refused(postgres: EmbeddedServer, enc
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
     try:
         with Database(postgres.url(name)) as database:
-            for bring_up in (database.migrate, lambda: check_health(database)):
+            for bring_up in (migrate, check_health):
                 with pytest.raises(WarehouseError, match=f"{name} has the encoding {encoding}.*CREATE DATABASE"):
-                    bring_up()
+                    bring_up(database)
     finally:
         drop_database(postgres, name)
 
@@ -204,6 +205,6 @@ def test_a_pooler_that_changes_sessions_is_refused(
     with temporary_folder(folder_of_the_run()) as folder:
         folder.chmod(0o755)
         with pgbouncer(folder, own_server, "postgres", mode, **settings) as url, Database(url) as database:
-            for bring_up in (database.migrate, lambda: check_health(database)):
+            for bring_up in (migrate, check_health):
                 with pytest.raises(WarehouseError, match=f"PgBouncer.*{problem}.*SELLER_PLATFORM_DATABASE_URL"):
-                    bring_up()
+                    bring_up(database)

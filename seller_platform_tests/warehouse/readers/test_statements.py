@@ -15,6 +15,7 @@ import pytest
 from psycopg import sql
 
 from seller_platform.errors import SellerPlatformError
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -124,7 +125,7 @@ def _embedded(postgres: EmbeddedServer) -> Iterator[Server]:
 def _oldest_with_contrib() -> Iterator[Server]:
     """A server whose owner is no superuser, with the extensions that run text or read files."""
     with oldest_server("dblink", "xml2", "lo", "pgcrypto") as url, Database(url) as database:
-        database.migrate()
+        migrate(database)
         save_reader(database, "ana", PASSWORD)
         yield Server(database, database.url_of_user("ana"))
 

@@ -10,6 +10,7 @@ from psycopg import sql
 from sqlalchemy import text
 
 from seller_platform.errors import ReaderError, WarehouseError
+from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -218,7 +219,7 @@ def owned(postgres: EmbeddedServer) -> Iterator[Database]:
         with Database(postgres.url("of_owner")) as as_administrator:
             url = as_administrator.url_of_user("owner_of_tables")
         with Database(url) as database:
-            database.migrate()
+            migrate(database)
             yield database
         drop_database(postgres, "of_owner")
         administrator.execute("DROP ROLE owner_of_tables")

@@ -2,7 +2,7 @@
 
 from alembic import context, op
 
-from seller_platform.warehouse.postgres.database import FEW_PARTITIONS
+from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 from seller_platform.warehouse.schema.creation import create_tables
 
 revision = "1001"
