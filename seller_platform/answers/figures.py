@@ -25,7 +25,7 @@ from seller_platform.answers.proof import (
 )
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError, did_you_mean
-from seller_platform.warehouse.loads.provenance import Provenance, explain_days
+from seller_platform.warehouse.history.provenance import Provenance, explain_days
 
 _PRODUCTS = text("""
     SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)

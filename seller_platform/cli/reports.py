@@ -49,7 +49,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     newest_jobs,
     ready_jobs,
 )
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 
 _COLUMNS = ("id", "account", "selector", "value", "state", "requested_at")
 

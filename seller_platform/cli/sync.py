@@ -45,7 +45,7 @@ from seller_platform.warehouse.loads.history_start import (
     keep_history_start,
     months_of_history,
 )
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, exit_code_of, failing, problems
 from seller_platform.warehouse.monitoring.sampling import sample
 

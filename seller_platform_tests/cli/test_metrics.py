@@ -13,7 +13,8 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.sent_requests import take_requests
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.receipts import Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.monitoring.sampling import Stratum, count_slices, draw, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment

@@ -22,8 +22,8 @@ from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window
 from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.receipts import AccountDay
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.days_due import AccountDay
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import raw_server
 from seller_platform_tests.support import served as serving

@@ -31,8 +31,8 @@ from seller_platform.ingest.loads.slices import SliceRequest, load_slice, publis
 from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, save_connection
 from seller_platform.warehouse.loads.holds import Judge
-from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.receipts import Slice, open_holds
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.http_upstream import FakeTime, MovingList, api_of

@@ -34,9 +34,8 @@ from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
-from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.receipts import Receipt, open_holds
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.simulation.facts import check
 from seller_platform_tests.simulation.marts import build_due

@@ -12,7 +12,7 @@ from seller_platform.ingest.connections.upstream import open_api
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.installation import Site

@@ -24,7 +24,7 @@ from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.loads import LoadFacts
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")

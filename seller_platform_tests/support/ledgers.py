@@ -8,7 +8,8 @@ from decimal import Decimal
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.receipts import Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")

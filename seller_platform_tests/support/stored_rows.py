@@ -13,7 +13,8 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.holds import Judge
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.sessions import conninfo

@@ -37,22 +37,23 @@ _LISTS = ("client/lists", "client/decoding", "client/endpoints")
 _LOADS = "warehouse/loads"
 
 TESTS_OF: Mapping[str, Sequence[str]] = {
-    "warehouse.loads.slices": (
-        *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
-        "ingest/loads/test_known_pages.py",
-        "ingest/loads/test_accounts.py",
-        "ingest/loads/test_sampling.py",
-        "warehouse/sums",
-        "warehouse/monitoring/test_slice_states.py",
+    **dict.fromkeys(
+        ("warehouse.loads.slices", "warehouse.loads.judgement"),
+        (
+            *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
+            *(f"ingest/loads/test_{name}.py" for name in ("known_pages", "accounts", "sampling")),
+            "warehouse/sums",
+            "warehouse/monitoring/test_slice_states.py",
+        ),
     ),
     "warehouse.loads.difference": tuple(
         f"{_LOADS}/test_{name}.py" for name in ("difference", "slices", "history", "copy_format")
     ),
     "warehouse.loads.holds": tuple(f"{_LOADS}/test_{name}.py" for name in ("hold_rules", "holds")),
     "warehouse.loads.day_changes": (f"{_LOADS}/test_hold_rules.py", f"{_LOADS}/test_holds.py"),
-    "warehouse.loads.receipts": (
-        *(f"{_LOADS}/test_{name}.py" for name in ("days_due", "holds")),
-        "ingest/loads/test_planner.py",
+    **dict.fromkeys(
+        ("warehouse.loads.receipts", "warehouse.loads.days_due"),
+        (*(f"{_LOADS}/test_{name}.py" for name in ("days_due", "holds")), "ingest/loads/test_planner.py"),
     ),
     "warehouse.loads.retention": (f"{_LOADS}/test_retention.py",),
     "warehouse.loads.copy_format": tuple(f"{_LOADS}/test_{name}.py" for name in ("copy_format", "slices", "history")),

@@ -18,9 +18,9 @@ from seller_platform.settings import Settings
 from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named, base_urls
 from seller_platform.warehouse.history.changes import repairs_of
-from seller_platform.warehouse.loads.provenance import FormerVersion, Provenance, Request, conditions_of
-from seller_platform.warehouse.loads.provenance import explain as find_origins
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.history.provenance import FormerVersion, Provenance, Request, conditions_of
+from seller_platform.warehouse.history.provenance import explain as find_origins
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 

@@ -8,8 +8,8 @@ from seller_platform.cli.installation import open_served_installation, open_stor
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, with_title
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
-from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_since, slice_of
+from seller_platform.warehouse.loads.judgement import held_since
+from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, slice_of
 
 
 class HeldReading(Document, frozen=True):

@@ -18,7 +18,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 
 _ROWS_AT_MOST = 20

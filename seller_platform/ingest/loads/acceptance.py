@@ -10,9 +10,8 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.history.reverts import receipt_of
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.holds import AN_OPERATOR, Accepted
-from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, slice_of
 from seller_platform.warehouse.loads.refusals import forget_refusal
-from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 

@@ -32,9 +32,9 @@ from seller_platform.warehouse.connections.accounts import (
     save_user,
 )
 from seller_platform.warehouse.loads.holds import Accepted, Judge
-from seller_platform.warehouse.loads.receipts import newest_day_in_another_currency
+from seller_platform.warehouse.loads.receipts import Receipt, Slice, newest_day_in_another_currency
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Load, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 _LOG = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from seller_platform.ingest.loads.slices import SliceRequest, read_slice
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.changes import Row, compared
 from seller_platform.warehouse.loads.difference import RowsApart
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice
+from seller_platform.warehouse.loads.slices import open_load
 
 _ROWS_SHOWN = 5
 _FIELDS_SHOWN = 6

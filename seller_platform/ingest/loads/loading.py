@@ -21,9 +21,8 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import offered_pairs
+from seller_platform.warehouse.loads.receipts import Receipt, offered_pairs
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 

@@ -20,8 +20,8 @@ from seller_platform.ingest.connections.request_budget import left_at
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.history.settledness import lookbacks
+from seller_platform.warehouse.loads.days_due import AccountDay, days_due, last_reads, pairs_read
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, last_reads, pairs_read
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 
@@ -221,16 +221,13 @@ class Planner:
 
         A dataset that takes a request for each product waits until one of the lists with the products was loaded.
         """
-        slices = self._with_products(self.refreshed(datasets), datasets)
-        return Division(slices) if self.requests_per_day is None else self.divide(slices)
-
-    def _with_products(self, slices: Sequence[DueSlice], datasets: Sequence[Dataset]) -> Sequence[DueSlice]:
-        """Return the slices whose products are known, or will not be by any of the datasets."""
+        slices = self.refreshed(datasets)
+        lookups = {each for each in slices if each.dataset.source is Source.PRODUCT_LOOKUP}
         listing = [dataset for dataset in datasets if dataset in (INVENTORY, DAILY_PRODUCT_SALES)]
-        if not listing or all(each.dataset.source is not Source.PRODUCT_LOOKUP for each in slices):
-            return slices
-        known = {account for _, account in pairs_read(self.database, listing)}
-        return [each for each in slices if each.dataset.source is not Source.PRODUCT_LOOKUP or each.account in known]
+        if lookups and listing:
+            known = {account for _, account in pairs_read(self.database, listing)}
+            slices = [each for each in slices if each not in lookups or each.account in known]
+        return Division(slices) if self.requests_per_day is None else self.divide(slices)
 
     def beside_refresh(self, plan: Callable[["Planner"], Sequence[DueSlice]], datasets: Sequence[Dataset]) -> Division:
         """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part."""

@@ -37,7 +37,7 @@ from seller_platform.logs import are_json, write_json_logs
 from seller_platform.settings import Settings
 from seller_platform.traces import continued_span, flush_traces, send_traces, trace_headers
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
 FEWEST_ROWS = 120_000

@@ -45,7 +45,8 @@ from seller_platform.warehouse.jobs.report_jobs import (
     open_job,
     untold_jobs,
 )
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 
 GIVE_UP_AFTER = timedelta(hours=6)

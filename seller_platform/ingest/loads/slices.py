@@ -15,10 +15,11 @@ from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
+from seller_platform.warehouse.loads.days_due import AccountDay, days_due, days_read
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.products import skus_of_account
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, was_loaded, why_it_waits
-from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, held_error, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice, held_error, was_loaded, why_it_waits
+from seller_platform.warehouse.loads.slices import Load, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 _NOT_OFFERED = (404, 405, 501)

@@ -10,7 +10,7 @@ from opentelemetry.trace import Span
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts, log_context
 from seller_platform.traces import span, with_values
-from seller_platform.warehouse.loads.slices import Receipt, Slice
+from seller_platform.warehouse.loads.receipts import Receipt, Slice
 
 _LOG = logging.getLogger(__name__)
 

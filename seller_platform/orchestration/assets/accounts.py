@@ -24,8 +24,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, FIRST_TAGS, REFRESH_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections
-from seller_platform.warehouse.loads.receipts import keep_reported, last_tries, newest_receipts
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, last_tries, newest_receipts
 from seller_platform.warehouse.postgres.database import Database
 
 _EVERY, _AT_LEAST_EVERY = timedelta(hours=1), timedelta(hours=11)

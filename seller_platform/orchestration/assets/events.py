@@ -22,7 +22,7 @@ from seller_platform.orchestration.dagster_internals import (
 from seller_platform.orchestration.partitions import backfill_policy_of, partition_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import NOTHING_STORED
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS
 

@@ -40,8 +40,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
-from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipts
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, newest_receipts
 
 RUN_TAG = "seller_platform/report_run"
 """The newest report of the account when the run was requested."""

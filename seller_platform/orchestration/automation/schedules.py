@@ -25,7 +25,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.loads.receipts import pairs_read
+from seller_platform.warehouse.loads.days_due import pairs_read
 
 _REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
 _HOURLY = "30 * * * *"

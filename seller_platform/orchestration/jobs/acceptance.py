@@ -19,8 +19,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.loads.holds import AN_OPERATOR
-from seller_platform.warehouse.loads.receipts import keep_reported, open_holds
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, open_holds
 from seller_platform.warehouse.postgres.database import Database
 
 _LARGEST_LOAD = 2**63 - 1

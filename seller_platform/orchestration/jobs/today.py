@@ -25,8 +25,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import FIRST_TAGS, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.history_start import history_start_in
-from seller_platform.warehouse.loads.receipts import keep_reported
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt, keep_reported
 
 SCHEDULE = "orders_today"
 DATASET = ORDERS

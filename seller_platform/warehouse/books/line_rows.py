@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.loads.provenance import ROWS_AT_MOST, Provenance, origins_of
+from seller_platform.warehouse.history.provenance import ROWS_AT_MOST, Provenance, origins_of
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES, NOTHING_BOOKED, rows_of_ledger
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
 from seller_platform.warehouse.postgres.database import Database, driver_of

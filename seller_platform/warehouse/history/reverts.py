@@ -6,7 +6,8 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.loads.slices import Receipt, open_load, slice_of
+from seller_platform.warehouse.loads.receipts import Receipt, slice_of
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS, loads_of
 

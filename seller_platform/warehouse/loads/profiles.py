@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
 
+import psycopg
 from psycopg import sql
 
 from seller_platform.contract import Dataset
+from seller_platform.warehouse.schema.tables import SELLER
 
 Sums = Mapping[str, Decimal]
 """Amounts by column and currency, such as `order_total USD`; `rows` counts the rows."""
@@ -73,6 +75,12 @@ def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Compo
         condition=condition,
         groups=sql.SQL(", ").join(groups),
     )
+
+
+def stored_profile(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable) -> Profile:
+    """Return the profile of the stored rows that meet a condition."""
+    query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), inside)
+    return Profile.of(dataset, cursor.execute(query).fetchall())
 
 
 def combined(before: Sums, *, gone: Sums, new: Sums) -> dict[str, Decimal]:

@@ -1,27 +1,152 @@
-"""Reads the receipts: covered days, days that may have changed since, loads of a run."""
+"""Slices, the receipts of their loads, and queries over receipts."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from types import MappingProxyType
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Self
 
-from sqlalchemy import exists, func, or_, select, text
+import msgspec
+from psycopg import sql
+from sqlalchemy import exists, func, select, text
 
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Dataset, Slicing, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.advisory_locks import lock_within
+from seller_platform.warehouse.loads.holds import Doubt
+from seller_platform.warehouse.loads.profiles import Sums
+from seller_platform.warehouse.postgres.advisory_locks import try_lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, SLICES, table_for
 
-CLOCKS_DIFFER = timedelta(days=1)
-"""A load that began further ahead of now was stored by a wrong clock and does not count."""
+REPORT_ID = "report_id"
+"""The note of a receipt with the report that was loaded, of which an account has several on a day."""
 
-_SOON = timedelta(hours=1)
-"""How long after midnight a reading of yesterday and today does not count as the day's reading of yesterday."""
+
+@dataclass(frozen=True)
+class Slice:
+    """A dataset's rows of one account in one window.
+
+    Attributes:
+        account: The account key; for `seller.accounts` the name of the connection.
+        window: Local days; for a snapshot its one day.
+        report_id: For `seller.report_rows` the report, of which an account has several on a day.
+        time_zone: The account's time zone, under which it is read; None for lists of accounts.
+        currency: The account's currency, likewise.
+    """
+
+    dataset: Dataset
+    account: str
+    window: Window
+    report_id: str | None = None
+    time_zone: str | None = None
+    currency: str | None = None
+
+    @classmethod
+    def of(cls, account: KnownAccount, dataset: Dataset, window: Window, report_id: str | None = None) -> Self:
+        """Return a slice that is read under the account's present time zone and currency."""
+        present = account.account
+        return cls(dataset, account.key, window, report_id, present.timezone or None, present.currency_code)
+
+    @property
+    def owned(self) -> sql.Composed:
+        """The condition for the rows of the account; of `seller.accounts` for those of the connection."""
+        is_list = self.dataset.slicing is Slicing.CONNECTION
+        return sql.SQL("{} = {}").format(
+            sql.Identifier(self.dataset.slice_column if is_list else "account"), self.account
+        )
+
+    @property
+    def inside(self) -> sql.Composed:
+        """The condition for the rows of the slice."""
+        if self.dataset.slicing is Slicing.CONNECTION:
+            return self.owned
+        inside = sql.SQL("{} AND {column} >= {} AND {column} < {}").format(
+            self.owned, self.window.start, self.window.end, column=sql.Identifier(self.dataset.slice_column)
+        )
+        return inside if self.report_id is None else sql.SQL("{} AND report_id = {}").format(inside, self.report_id)
+
+    @property
+    def bound(self) -> dict[str, object]:
+        """What statements about loads of the same days are given; all days of a list without days."""
+        first, end = (self.window.start, self.window.end) if self.dataset.is_dated else (date.min, date.max)
+        return {"of_dataset": self.dataset.name, "of_account": self.account, "first_day": first, "before_day": end}
+
+    def __str__(self) -> str:
+        report = "" if self.report_id is None else f", report {self.report_id}"
+        return f"{self.dataset.name} of {self.account}, {self.window}{report}"
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A load, as `platform.loads` keeps it.
+
+    Attributes:
+        announced: The rows that the upstream announced.
+        changed: Whether stored rows changed.
+        restatement: What changed, by name: before and after; null without stored rows before.
+        notes: What else was noticed.
+        digest: Of the rows, as hexadecimal digits.
+        sums: The amounts of the rows, by name.
+        time_zone: That of the account when it was read.
+        currency: Likewise.
+    """
+
+    id: int = msgspec.field(name="load_id")
+    dataset: str
+    account: str
+    first_day: date
+    last_day: date
+    verdict: CountVerdict
+    announced: int | None
+    rows: int
+    pages: int
+    requests: int
+    body_bytes: int
+    changed: bool
+    restatement: Mapping[str, Mapping[str, str]] | None
+    notes: Mapping[str, Any] | None
+    digest: Annotated[bytes, msgspec.Meta(extra_json_schema={"contentEncoding": "base16"})]
+    started_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    finished_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    run_id: str | None
+    sums: Sums | None
+    time_zone: str | None
+    currency: str | None
+
+    @property
+    def window(self) -> Window:
+        return Window(self.first_day, self.last_day + timedelta(days=1))
+
+    @property
+    def seconds(self) -> float:
+        """How long the load took, by the clocks of its process and of PostgreSQL."""
+        return max(0.0, (self.finished_at - self.started_at).total_seconds())
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> Self:
+        """Return the receipt of a row of `platform.loads`."""
+        # The row may have more columns: some are of interest to PostgreSQL alone, and later versions add others.
+        values = {name: row[name] for name in cls.__struct_encode_fields__ if name in row}
+        values |= {"load_id": row["id"], "first_day": row["window_start"]}
+        values["last_day"] = row["window_end"] - timedelta(days=1)
+        return msgspec.convert(values, cls, builtin_types=(bytes, date, datetime))
+
+
+def doubt_of(receipt: Receipt) -> Doubt:
+    """Return why a reading was held."""
+    return msgspec.convert((receipt.notes or {})["held"], Doubt)
+
+
+def held_error(receipt: Receipt) -> ReadingHeldError:
+    """Return the error that reports a held reading."""
+    return ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+
+
+def slice_of(receipt: Receipt) -> Slice:
+    """Return the slice of a load."""
+    report_id = (receipt.notes or {}).get(REPORT_ID)
+    return Slice(dataset_named(receipt.dataset), receipt.account, receipt.window, report_id)
 
 
 def joined(windows: Sequence[Window]) -> list[Window]:
@@ -94,7 +219,7 @@ def unreported_loads(
     bound = {"datasets": [each.name for each in datasets], "accounts": of_accounts, "limit": limit, "after": after}
     with database.begin() as connection:
         is_any = connection.execute(_UNREPORTED, {**bound, "limit": 1}).one_or_none() is not None
-        if not is_any or not lock_within(connection, _REPORTS, wait_seconds):
+        if not is_any or not try_lock(connection, _REPORTS, seconds=wait_seconds):
             yield ()
             return
         yield [Receipt.of(row) for row in connection.execute(_UNREPORTED, bound).mappings()]
@@ -128,33 +253,6 @@ def offered_pairs(database: Database, datasets: Collection[Dataset]) -> frozense
     offered = text("SELECT dataset, account FROM platform.offered_slices WHERE dataset = ANY (:datasets)")
     rows = database.execute(offered, {"datasets": [each.name for each in datasets]})
     return frozenset((dataset, account) for dataset, account in rows)
-
-
-def days_read(
-    database: Database,
-    dataset: Dataset,
-    account: str,
-    window: Window,
-    zone: ZoneInfo,
-    *,
-    now: datetime,
-    under_any: bool = False,
-) -> dict[date, date]:
-    """Return the local day on which each day of a dated list that was read was last read.
-
-    A reading that is held does not count, and a revert is none.
-
-    Args:
-        under_any: Days that were read under another time zone or currency than the account's present one count, too.
-    """
-    days = {"begin": window.start, "end": window.end, "under_any": under_any}
-    bound = {"of_dataset": dataset.name, "of_account": account, **days}
-    return {
-        day: moment.astimezone(zone).date()
-        for month, moments in database.execute(_MONTHS_READ, bound)
-        for day, moment in zip(Window.month_of(month).each_day(), moments, strict=False)
-        if moment is not None and moment < now + CLOCKS_DIFFER and day in window
-    }
 
 
 def newest_day_in_another_currency(
@@ -196,159 +294,3 @@ def open_holds(database: Database) -> tuple[Receipt, ...]:
         .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
     )
     return tuple(Receipt.of(row) for row in database.execute(held).mappings())
-
-
-_IS_PRESENT = """
-    (slice.time_zone <> nullif(present.timezone, '') OR slice.currency <> present.currency_code) IS NOT TRUE
-"""
-"""The condition for slices that were read under the account's present time zone and currency."""
-
-_MONTHS_READ = text(f"""
-    SELECT month, days_read
-    FROM platform.slices AS slice LEFT JOIN platform.accounts AS present ON present.key = slice.account
-    WHERE slice.dataset = :of_dataset AND slice.account = :of_account AND days_read IS NOT NULL
-      AND month >= date_trunc('month', CAST(:begin AS timestamp)) AND month < :end AND (:under_any OR {_IS_PRESENT})
-""")  # noqa: S608  # a constant
-
-
-@dataclass(frozen=True)
-class AccountDay:
-    """The local day of an account at a moment.
-
-    Attributes:
-        moment: The moment itself; that of a late tick of a schedule may be past.
-        begins_at: The instant at which the day begins.
-    """
-
-    account: str
-    today: date
-    moment: datetime
-    begins_at: datetime
-
-    @classmethod
-    def at(cls, moment: datetime, account: str, zone: ZoneInfo) -> "AccountDay":
-        today = moment.astimezone(zone).date()
-        return cls(account, today, moment, datetime.combine(today, time(), zone))
-
-
-# A month that has settled is told by one number; of the others, each day is looked at.
-_DUE = text(f"""
-    SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
-    FROM (
-        SELECT wanted.dataset, wanted.account,
-               datemultirange(daterange(CASE WHEN dataset = ANY (:dated) THEN least(CAST(:since AS date), today + 1)
-                                             ELSE today END, today + 1))
-               - (coalesce(done.days, '{{}}') + coalesce(held.again, '{{}}') - coalesce(held.before, '{{}}')) AS days
-        FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:lookbacks AS integer[]))
-             AS wanted (dataset, account, lookback)
-        JOIN unnest(CAST(:keys AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
-                    CAST(:begin_at AS timestamptz[])) AS day (key, today, moment, begins_at) ON day.key = wanted.account
-        CROSS JOIN LATERAL (
-            SELECT begins_at + CASE WHEN lookback > 0 THEN CAST(:soon AS interval) ELSE '0' END AS soon_over,
-                   greatest(moment, now()) + CAST(:clocks_differ AS interval) AS latest
-        ) AS moments
-        LEFT JOIN platform.accounts AS present ON present.key = wanted.account
-        LEFT JOIN LATERAL (
-            SELECT range_agg(CASE
-                       WHEN month IS NULL AND read_at >= begins_at AND read_at < latest
-                       THEN datemultirange(daterange(today, today + 1))
-                       WHEN read_after_days > lookback AND (latest <= ANY (days_read)) IS NOT TRUE
-                       THEN datemultirange(daterange(month, CAST(month + interval '1 month' AS date)))
-                       ELSE (
-                           SELECT range_agg(daterange(day, day + 1))
-                           FROM unnest(days_read) WITH ORDINALITY AS each (last_read, number),
-                                LATERAL (SELECT month + CAST(number AS integer) - 1 AS day) AS of_month
-                           WHERE last_read < latest
-                             AND (last_read >= soon_over
-                                  OR last_read >= begins_at
-                                     AND (day >= today OR cardinality(array_positions(days_read, last_read)) > 2)
-                                  OR CAST(last_read AT TIME ZONE coalesce(time_zone, 'UTC') AS date) - lookback > day)
-                       )
-                   END) AS days
-            FROM platform.slices AS slice
-            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account
-              AND (month IS NULL OR month >= date_trunc('month', CAST(:since AS timestamp)))
-              AND {_IS_PRESENT}
-        ) AS done ON true
-        LEFT JOIN LATERAL (
-            SELECT range_agg(daterange(window_start, window_end)) FILTER (WHERE started_at < begins_at) AS before,
-                   range_agg(daterange(window_start, window_end)) FILTER (
-                       WHERE started_at >= CASE WHEN window_end - window_start > 2 THEN begins_at ELSE soon_over END
-                         AND started_at < latest) AS again
-            FROM platform.slices AS slice
-            JOIN platform.loads AS load ON load.id = ANY (held_load_ids || mismatched_load_ids)
-            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account
-              AND (held_load_ids <> '{{}}' OR mismatched_load_ids <> '{{}}')
-              AND (load.verdict = 'held' OR NOT platform.is_confirmed(load.id))
-        ) AS held ON true
-    ) AS due, unnest(due.days) AS part
-    ORDER BY 1, 2, 3
-""")  # noqa: S608  # a constant
-
-
-def days_due(
-    database: Database,
-    datasets: Sequence[Dataset],
-    days: Sequence[AccountDay],
-    *,
-    since: date,
-    again: bool = False,
-    lookbacks: Mapping[tuple[str, str], int] = MappingProxyType({}),
-) -> dict[tuple[str, str], tuple[Window, ...]]:
-    """Return the days that a refresh has to read, by name of dataset and account.
-
-    Pairs without such days are left out. A day is settled once it was read later than the lookback after it. A day is
-    due if it is not settled and was not read since its account's today began, or if it was read under another time zone
-    or currency than the account's present one. Of a snapshot only today can be due. Days that are held are due each
-    day, and so are those that do not add up to their total, until three days confirm it. One statement serves all
-    accounts. A reading of one or two days in the first hour of today does not count for the days before, because it was
-    made for the last orders of yesterday.
-
-    Args:
-        since: The first day of interest of dated datasets.
-        again: Days that are not settled are due even if they were read since today began.
-        lookbacks: How many days back rows may still change, by name of dataset and account; by default as the dataset
-            says.
-    """
-    pairs = [(dataset, day) for dataset in datasets for day in days]
-    bound = {
-        "since": since,
-        "datasets": [dataset.name for dataset, _ in pairs],
-        "accounts": [day.account for _, day in pairs],
-        "lookbacks": [lookbacks.get((dataset.name, day.account), dataset.lookback_days) for dataset, day in pairs],
-        "dated": [dataset.name for dataset in datasets if dataset.is_dated],
-        "keys": [day.account for day in days],
-        "todays": [day.today for day in days],
-        "moments": [day.moment for day in days],
-        "begin_at": ["infinity" if again else day.begins_at for day in days],
-        "clocks_differ": CLOCKS_DIFFER,
-        "soon": _SOON,
-    }
-    due: dict[tuple[str, str], list[Window]] = defaultdict(list)
-    for dataset, account, first, after in database.execute(_DUE, bound).all():
-        due[(dataset, account)].append(Window(first, after))
-    return {pair: tuple(windows) for pair, windows in due.items()}
-
-
-_LAST_READS = text("""
-    SELECT dataset, account, max(greatest(read_at, (SELECT max(started_at) FROM platform.loads
-                                                    WHERE id = ANY (held_load_ids))))
-    FROM platform.slices
-    WHERE (dataset, account) IN (SELECT * FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[])))
-    GROUP BY dataset, account
-""")
-
-
-def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
-    """Return when each dataset of an account was read last, by name and account; without those never read."""
-    bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
-    rows = database.execute(_LAST_READS, bound)
-    return {(name, account): moment for name, account, moment in rows if moment is not None}
-
-
-def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
-    """Return each pair of a dataset's name and an account that was ever read."""
-    was_read = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))  # stored or held
-    statement = select(SLICES.c.dataset, SLICES.c.account).where(was_read).distinct()
-    rows = database.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
-    return frozenset((dataset, account) for dataset, account in rows)

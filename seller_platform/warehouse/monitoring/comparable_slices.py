@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.warehouse.loads.receipts import joined
-from seller_platform.warehouse.loads.slices import Slice
+from seller_platform.warehouse.loads.receipts import Slice, joined
 from seller_platform.warehouse.postgres.database import Database
 
 _STORED = text("""

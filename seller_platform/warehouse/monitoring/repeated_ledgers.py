@@ -20,8 +20,8 @@ from sqlalchemy import Connection, delete, insert, text, tuple_
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.loads.recounts import Part
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource

@@ -28,9 +28,10 @@ from seller_platform.warehouse.connections.accounts import (
     save_accounts,
     save_connection,
 )
+from seller_platform.warehouse.loads.days_due import days_read
 from seller_platform.warehouse.loads.holds import Accepted
-from seller_platform.warehouse.loads.receipts import days_read, open_holds, why_it_waits
-from seller_platform.warehouse.loads.slices import doubt_of, held_readings
+from seller_platform.warehouse.loads.judgement import held_readings
+from seller_platform.warehouse.loads.receipts import Slice, doubt_of, open_holds, why_it_waits
 from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
@@ -259,7 +260,7 @@ def test_an_account_that_changes_its_zone_loses_no_recent_rows(shop: Shop) -> No
         shop.load(april, now + timedelta(days=1), is_second=True)
     shop.load(Window.month_of(date(2026, 5, 1)), now + timedelta(days=1))  # another month ends no doubt about this one
     with shop.database.begin() as connection:
-        assert [*held_readings(connection, ORDERS, "us-1", april)] == [""]
+        assert [*held_readings(connection, Slice(ORDERS, "us-1", april))] == [""]
 
 
 def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> None:

@@ -20,7 +20,7 @@ from seller_platform.errors import ContractViolationError, RequestError, Request
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MARCH, MovingList, day_of_order, load_orders, orders
 

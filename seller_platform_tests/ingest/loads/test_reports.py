@@ -16,7 +16,7 @@ from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support.stored_rows import connect_accounts

@@ -19,8 +19,7 @@ from seller_platform.ingest.loads.sampling import compare_sample, requests_for_c
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.loads.holds import READINGS_TO_BELIEVE
-from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt, open_holds
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.monitoring.sampling import Stratum, requests_of_comparisons, sample
 from seller_platform.warehouse.postgres.database import Database

@@ -14,7 +14,7 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import ContractViolationError, RequestRefusedError
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.receipts import store_receipt

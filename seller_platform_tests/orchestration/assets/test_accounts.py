@@ -22,8 +22,7 @@ from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import account_of, accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
-from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import doubt_of
+from seller_platform.warehouse.loads.receipts import doubt_of, open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import failure_of

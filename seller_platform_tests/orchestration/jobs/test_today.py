@@ -12,7 +12,7 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_slices
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform_tests.support.http_upstream import BERLIN
 from seller_platform_tests.support.independent_upstream import Rows
 from seller_platform_tests.support.platform import (

@@ -12,8 +12,9 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import ANN, Served, ask, body_of, connect, execute, insert_rows, stored
 from seller_platform_tests.support.statements import at_each_statement

@@ -18,7 +18,8 @@ from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.receipts import Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform_tests.support.served import (
     ANN,
     FIRST_DAY,

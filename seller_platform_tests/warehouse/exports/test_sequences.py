@@ -25,8 +25,9 @@ from seller_platform.warehouse.exports.partitions import export_partitions
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.holds import Judge
+from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import Derived, partition_states

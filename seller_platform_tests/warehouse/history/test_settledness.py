@@ -13,7 +13,7 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.history.settledness import lookbacks, settledness
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due
+from seller_platform.warehouse.loads.days_due import AccountDay, days_due
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import add_rows, store_slice

@@ -12,7 +12,7 @@ from psycopg import Cursor, sql
 from seller_platform.contract import DATASETS, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import ContractViolationError
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, Row, RowDigest, RowWriter, as_csv, copy_statement
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.served import count_rows, execute, stored
 from seller_platform_tests.support.stored_rows import store_slice

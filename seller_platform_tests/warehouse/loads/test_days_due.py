@@ -8,15 +8,9 @@ import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import (
-    AccountDay,
-    days_due,
-    days_read,
-    newest_receipts,
-    unreported_loads,
-    was_loaded,
-)
-from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.loads.days_due import AccountDay, days_due, days_read
+from seller_platform.warehouse.loads.receipts import Slice, newest_receipts, unreported_loads, was_loaded
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 

@@ -15,7 +15,7 @@ from seller_platform.contract import DATASETS, Account, Dataset, Kind, Slicing, 
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import count_rows
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice

@@ -15,8 +15,8 @@ from seller_platform.errors import ImplausibleReadingError
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.day_changes import DayChange
 from seller_platform.warehouse.loads.holds import RULES, Accepted, Claim, Contradiction, Judge
-from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice, doubt_of, open_holds
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import latest_receipts
 

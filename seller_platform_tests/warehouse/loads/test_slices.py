@@ -13,7 +13,8 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, WarehouseError
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.receipts import Receipt, Slice
+from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import stored
 from seller_platform_tests.support.stored_rows import add_rows

@@ -15,7 +15,7 @@ from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError, followed
 from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
 
