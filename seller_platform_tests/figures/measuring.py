@@ -4,14 +4,15 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
-_LOOKS_PER_SECOND = 20
+_LOOKS_PER_SECOND = 10
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,16 @@ def spent(work: Callable[[], object], server: EmbeddedServer) -> Spent:
 
 def spent_by_command(command: list[str], variables: Mapping[str, str], server: EmbeddedServer) -> Spent:
     """Run a command and measure all its processes."""
-    postgres, waited, began, mib = server_seconds(server), _waited_seconds(), time.perf_counter(), 0
+    postgres, waited, began, memory = server_seconds(server), _waited_seconds(), time.perf_counter(), 0
     own: dict[int, float] = {}  # of each process, because the parent of some does not wait for them
     with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            processes = [*with_children(process.pid)]
-            mib = max(mib, sum(map(proportional_kib, processes)) >> 10)
-            for pid in processes:
-                with suppress(OSError):
-                    own[pid] = sum(map(int, _fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+            held = 0
+            for each in _with_children(process.pid):
+                with suppress(psutil.Error):
+                    own[each.pid] = sum(each.cpu_times()[:2])
+                    held += each.memory_full_info().pss
+            memory = max(memory, held)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1 / _LOOKS_PER_SECOND)
         seconds = time.perf_counter() - began
@@ -53,7 +55,7 @@ def spent_by_command(command: list[str], variables: Mapping[str, str], server: E
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     # The last look at a process misses what it did afterwards; the kernel's sum misses those that no parent waited for.
     cpu = max(sum(own.values()), _waited_seconds() - waited)
-    return Spent(seconds, cpu, server_seconds(server) - postgres, mib)
+    return Spent(seconds, cpu, server_seconds(server) - postgres, memory >> 20)
 
 
 def _waited_seconds() -> float:
@@ -63,35 +65,18 @@ def _waited_seconds() -> float:
 
 
 def server_seconds(server: EmbeddedServer) -> float:
-    """Return the CPU of the server's processes, and of those that ended (see proc(5))."""
-    parent = int((server.data_folder / "postmaster.pid").read_text().split()[0])
-    ticks = sum(map(int, _fields(parent)[11:15]))
-    for child in with_children(parent):
-        if child != parent:
-            with suppress(OSError):
-                ticks += sum(map(int, _fields(child)[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    """Return the CPU of the server's processes, and of those that ended."""
+    parent, *children = _with_children(int((server.data_folder / "postmaster.pid").read_text().split()[0]))
+    seconds: float = sum(parent.cpu_times()[:4])
+    for child in children:
+        with suppress(psutil.Error):
+            seconds += sum(child.cpu_times()[:2])
+    return seconds
 
 
-def with_children(pid: int) -> Iterator[int]:
-    """Yield a process, its children that run, and theirs."""
-    yield pid
-    with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                yield from with_children(int(child))
-
-
-def proportional_kib(pid: int) -> int:
-    """Return the memory of a process, with its share of the pages that others share with it."""
-    with suppress(OSError):
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        parts = {
-            name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in text.splitlines()[1:])
-        }
-        return parts["Pss"]
-    return 0
-
-
-def _fields(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+def _with_children(pid: int) -> list[psutil.Process]:
+    """Return a process, its children that run, and theirs; none if it has ended."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []

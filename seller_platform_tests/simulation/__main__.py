@@ -8,9 +8,10 @@ from collections import Counter
 import click
 
 from seller_platform.counts import count_of
+from seller_platform_tests.figures.measuring import server_seconds
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.reach import problems_of, reachable
-from seller_platform_tests.simulation.runs import Outcome, Player, served, server_seconds
+from seller_platform_tests.simulation.runs import Outcome, Player, served
 from seller_platform_tests.simulation.shrinking import shrunk
 from seller_platform_tests.simulation.workers import play_seeds
 

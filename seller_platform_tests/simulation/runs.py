@@ -2,12 +2,11 @@
 
 import gc
 import logging
-import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,21 +74,6 @@ def served() -> Iterator[EmbeddedServer]:
             yield server
         finally:
             server.close()
-
-
-def server_seconds(server: EmbeddedServer) -> float:
-    """Return the CPU seconds of a server and of its processes, those that have ended included; 0 where /proc is not."""
-    main = (server.data_folder / "postmaster.pid").read_text().split()[0]
-    ticks = 0
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            facts = status.read_text().rpartition(")")[2].split()
-            own, ended = map(int, facts[11:13]), map(int, facts[13:15])
-            if status.parent.name == main:
-                ticks += sum(own) + sum(ended)
-            elif facts[1] == main:
-                ticks += sum(own)
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _give_up(*_: object) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import psutil
 
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.warehouse.postgres.database import Database
@@ -296,14 +297,17 @@ class Deployment:
             os.kill(self.postmaster, signal.SIGQUIT)
             return
 
-        def running() -> list[int]:
-            found = [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
-            # Run workers have the words of the fork server, which is their parent.
-            return [pid for pid in found if part != RUN_WORKER or _parent(pid) in found]
+        def running() -> list[psutil.Process]:
+            with suppress(psutil.NoSuchProcess):  # one of them has ended meanwhile
+                started = psutil.Process(self.process.pid).children(recursive=True)
+                found = [each for each in started if all(word in " ".join(each.cmdline()) for word in _WORDS[part])]
+                # Run workers have the words of the fork server, which is their parent.
+                return [each for each in found if part != RUN_WORKER or each.parent() in found]
+            return []
 
-        for pid in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     @property
     def sandbox(self) -> Path:
@@ -313,10 +317,6 @@ class Deployment:
     @property
     def postmaster(self) -> int:
         return int((self.sandbox / "postgres/data/postmaster.pid").read_text().split()[0])
-
-    def processes(self) -> list[int]:
-        """Return the processes that it has started, and theirs."""
-        return _descendants(self.process.pid)
 
     def end(self) -> int:
         """End it as Ctrl-C does, and return its exit code."""
@@ -385,23 +385,3 @@ def _until_told(process: subprocess.Popen[str]) -> Iterator[str]:
         yield line
         if line.startswith("Ctrl-C"):
             return
-
-
-def _descendants(pid: int) -> list[int]:
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-    return [each for child in map(int, found) for each in (child, *_descendants(child))]
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
-
-
-def _is_of(pid: int, words: Sequence[str]) -> bool:
-    try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return False
-    return all(word in line for word in words)

@@ -28,7 +28,7 @@ from seller_platform_tests.support.http_upstream import (
 )
 
 ORDERS, STOCK, DAILY = map(dataset_named, ("orders", "warehouse_stock", "daily_product_sales"))
-NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("transactions")
+TRANSACTIONS = dataset_named("transactions")
 _ASKED = {"start_date": "2026-03-01", "end_date": "2026-03-31"}
 
 
