@@ -189,13 +189,3 @@ def test_statistics_that_are_not_offered_are_named_and_stop_nothing(
     assert "transactions" in {load["dataset"] for load in told["loads"]}
     assert refused.returncode == 4
     assert "GET /sales/transactions: the upstream answered 404" in refused.stderr
-
-
-def test_an_upstream_that_is_away_ends_with_exit_code_4(database_url: str, tmp_path: Path) -> None:
-    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        variables = foreign_environment(upstream, database_url, tmp_path / "a home")
-        connect(variables)
-
-    result = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
-
-    assert result.returncode == 4, result.stdout + result.stderr

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -42,20 +41,13 @@ def test_the_same_seed_gives_the_same_log_also_where_it_ends_early() -> None:
     assert len(short.stdout.splitlines()) < len(first.stdout.splitlines())
 
 
-def test_what_runs_do_not_reach_exists_and_a_test_reaches_it() -> None:
-    named = {name: test.split("::") for name, (_, test) in NOT_REACHED.items()}
-
-    assert named.keys() <= reachable()
-    assert [
-        name
-        for name, (path, test) in named.items()
-        if f"\ndef {test}(" not in (Path(__file__).parents[1] / path).read_text()
-    ] == []
+def test_what_runs_do_not_reach_exists() -> None:
+    assert reachable() >= NOT_REACHED
 
 
 def test_what_no_run_reached_and_what_one_did_despite_its_reason_are_named() -> None:
     expected = reachable()
-    reached = expected - {"verdict held"} - NOT_REACHED.keys()
+    reached = expected - {"verdict held"} - NOT_REACHED
 
     assert problems_of(expected, reached | {"rule list"}) == [
         "never reached: verdict held",

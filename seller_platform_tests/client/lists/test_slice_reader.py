@@ -12,7 +12,7 @@ import pytest
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, ListChangedError, UnusableAccountError
+from seller_platform.errors import ContractViolationError, UnusableAccountError
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,
@@ -141,14 +141,6 @@ def test_a_long_list_is_read_in_one_page_windows_unless_walks_are_cheaper() -> N
     assert (sink.count, reading.verdict, reading.notes) == (4400, CountVerdict.MATCH, {})
     assert {each["page"] for each in asked} == {"1"}
     assert 9 < len(asked) <= 18
-
-
-def test_a_list_that_always_changes_is_refused() -> None:
-    upstream, sink = MovingList(stock(4500)), KeptRows()
-    upstream.before_request = lambda number: upstream.rows.pop(0)
-
-    with pytest.raises(ListChangedError, match="in each of 3 attempts"):
-        read(upstream, STOCK, sink)
 
 
 def test_rows_without_their_key_are_read_and_the_first_are_named() -> None:

@@ -81,16 +81,6 @@ def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int
     assert (sink.count, sink.tags) == (7, {(None,): 7})
 
 
-def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
-    upstream, sink = _ledger(40, minutes=5, page_size=10), KeptRows()
-    # It echoes the page size that was asked for, and sends pages of ten.
-    upstream.change = lambda page, asked: page | {"per_page": 2000, "last_page": None}
-
-    reading = read(upstream, LEDGER, sink)
-
-    assert (sink.count, reading.verdict) == (40, CountVerdict.MATCH)
-
-
 Rows = list[dict[str, Any]]
 
 

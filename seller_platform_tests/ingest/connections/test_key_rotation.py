@@ -33,8 +33,6 @@ pytestmark = pytest.mark.slow
 PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 NAMES = ("ana", "ben")
 
-# A process that reads and writes secrets; its arguments are the home folder, the database and the action.
-
 
 @pytest.fixture
 def home(tmp_path: Path, database: Database) -> Path:
