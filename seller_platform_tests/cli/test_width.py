@@ -70,7 +70,7 @@ CASES = [
     (["status"], [KEY, "daily_product_sales", "this user may not read the sales of this account"]),
     (["status", "--all"], [KEY, REASON, "seller-platform accept", "seller-platform sync"]),
     (["held"], [KEY, TITLE, REASON]),
-    (["doctor"], ["Python", "PostgreSQL"]),
+    (["doctor"], ["Seller Platform", "PostgreSQL"]),
     (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded"]),
     (["diff", "orders", KEY], [KEY, ORDER, "order_total EUR", "7654321.00", "12345.67"]),
     (["explain", "orders", ORDER], [KEY, ORDER, "7654321.00", "12345.67"]),

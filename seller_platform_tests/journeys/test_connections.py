@@ -142,7 +142,7 @@ def test_doctor_warns_of_an_added_field_and_shows_no_secret(shell: Shell) -> Non
     # The server of the tests does not sync, and the upstream sends a field that the dataset does not have.
     warned = {finding["subject"] for finding in told["findings"] if finding["level"] != "ok"}
     assert warned == {"durability", "problems"}
-    subjects = {"Python", "packages", "PostgreSQL", "schema", "history", "Dagster", "secrets"}
+    subjects = {"Seller Platform", "PostgreSQL", "schema", "history", "Dagster", "secrets"}
     assert subjects | {"connection ana", "connection ben"} <= {finding["subject"] for finding in told["findings"]}
     shown = str(told)
     assert independent_upstream.CLIENT_SECRET not in shown

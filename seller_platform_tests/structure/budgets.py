@@ -9,10 +9,10 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_181,
-    "cli": 8_155,
+    "root": 3_156,
+    "cli": 8_126,
     "orchestration": 5_381,
-    "service": 10_937,
+    "service": 10_913,
     "sandbox": 2_181,
     "alerts": 455,
     "answers": 1_365,
@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_392,
     "warehouse": 19_331,
     "contract": 1_323,
-    "tests": 56_591,
+    "tests": 56_580,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -1,16 +1,14 @@
-"""Checks of this machine: Python and packages, folders, key, disks and settings."""
+"""Checks of this machine: folders, key, disks and settings."""
 
 import shutil
 import stat
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from shlex import quote
-
-from packaging.requirements import Requirement
 
 from seller_platform import __version__
 from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
@@ -23,15 +21,13 @@ from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
 from seller_platform.warehouse.postgres.versions import revisions
 
-_OLDEST_PYTHON, _NEWEST_PYTHON = (3, 11), (3, 14)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
 
 
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
-    yield ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
-    yield examine_python(sys.version_info[:3])
-    yield examine_packages(requires("seller-platform") or ())
+    runs = f"{__version__} with Python {python_version()} and Dagster {version('dagster')}"
+    yield ok("Seller Platform", f"{runs}; its tables have version {revisions()[-1]}")
     if is_history_start_set(settings):
         yield examine_history_start(settings.history_start, today)
     yield from examine_home(settings.home)
@@ -39,35 +35,6 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     yield from examine_key(settings)
     for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
-
-
-def examine_python(running: Sequence[int]) -> Finding:
-    """Return whether the interpreter is one that is supported."""
-    message, step = ".".join(map(str, running)), "install Python 3.11 to 3.14, and seller-platform in it"
-    if tuple(running[:2]) < _OLDEST_PYTHON:
-        return fail("Python", f"{message} is too old", step)
-    if tuple(running[:2]) > _NEWEST_PYTHON:
-        return warn("Python", f"{message} is newer than what is supported", step)
-    return ok("Python", message)
-
-
-def examine_packages(requirements: Iterable[str]) -> Finding:
-    """Return whether every required package is installed in a supported version."""
-    wrong = []
-    for requirement in map(Requirement, requirements):
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        try:
-            installed = version(requirement.name)
-        except PackageNotFoundError:
-            wrong.append(f"{requirement.name} is not installed")
-            continue
-        if not requirement.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{requirement.name} {installed} is installed, {requirement.specifier} is needed")
-    if wrong:
-        return fail("packages", "; ".join(wrong), "install the wheel of seller-platform in a fresh environment")
-    dagster = ", ".join(f"{name} {version(name)}" for name in ("dagster", "dagster-postgres", "dagster-webserver"))
-    return ok("packages", dagster)
 
 
 def examine_history_start(start: date, today: date) -> Finding:

@@ -20,11 +20,12 @@ from seller_platform.cli.terminal.progress import progress
 from seller_platform.clocks import utc_now
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
+from seller_platform.errors import DuplicateUserError
 from seller_platform.files import write_atomically
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, load_sandbox
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
-from seller_platform.service.users.store import ensure_user, grant_accounts
+from seller_platform.service.users.store import add_user, grant_accounts, set_password
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
@@ -107,7 +108,10 @@ def open_local_stack(
                     database, accounts=accounts, months=months, today=today or utc_now(), progress=show
                 )
             credentials = _credentials(folder / _FILE, database)
-            ensure_user(database, USER_EMAIL, "Demo", credentials.password)
+            try:
+                add_user(database, USER_EMAIL, "Demo", credentials.password)
+            except DuplicateUserError:
+                set_password(database, USER_EMAIL, credentials.password)
             keys = [account.key for account in report.accounts]
             grant_accounts(database, USER_EMAIL, keys)
             set_group(database, USER_EMAIL, GROUP_TITLE, keys)

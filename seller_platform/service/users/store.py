@@ -16,7 +16,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.service.users.passwords import check_password, hash_password, verify_password
+from seller_platform.service.users.passwords import check_password, hash_password
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import (
@@ -82,30 +82,6 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
             )
         record_operator_event(connection, EventKind.USER_ADDED, user_id=user_id, details={"email": email})
     return int(user_id)
-
-
-def ensure_user(database: Database, email: str, name: str, password: str) -> int:
-    """Create or update a user with this name and password, and return their number.
-
-    Another password than before ends the user's browser sessions.
-
-    Raises:
-        RequestError: A value cannot be used.
-    """
-    try:
-        return add_user(database, email, name, password)
-    except DuplicateUserError:
-        values = {"name": name, "password_hash": hash_password(password), "status": "active"}
-        with open_user(database, email) as (connection, user_id):
-            stored = select(USERS.c.password_hash, USERS.c.status != "active").where(USERS.c.id == user_id)
-            old_hash, was_closed = connection.execute(stored).one()
-            connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
-            if was_closed:
-                record_operator_event(connection, EventKind.USER_REOPENED, user_id=user_id)
-            if not verify_password(old_hash, password):
-                end_sessions(connection, user_id)
-                record_operator_event(connection, EventKind.PASSWORD_CHANGED, user_id=user_id)
-        return user_id
 
 
 def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ from seller_platform.service.users.groups import groups_of, remove_group, set_gr
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.service.users.store import (
     add_user,
-    ensure_user,
     grant_accounts,
     revoke_accounts,
     set_password,
@@ -23,15 +22,14 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, stored, submit
 
 
-def test_a_user_is_added_once_and_ensuring_one_changes_name_and_password(database: Database) -> None:
-    first = ensure_user(database, "ann@shop.example", "Ann", "zebra lamp quorum")
+def test_a_user_is_added_once_and_another_password_replaces_the_first(database: Database) -> None:
+    add_user(database, "ann@shop.example", "Ann", "zebra lamp quorum")
     with pytest.raises(DuplicateUserError, match=r"'ANN@shop\.example' already"):
-        add_user(database, "ANN@shop.example", "Ann", "zebra lamp quorum")
-    second = ensure_user(database, "Ann@shop.example", "Anna", "violet tram nine hats")
+        add_user(database, "ANN@shop.example", "Anna", "zebra lamp quorum")
+    set_password(database, "Ann@shop.example", "violet tram nine hats")
 
-    assert first == second
     [(name, password_hash)] = stored(database, "SELECT name, password_hash FROM service.users")
-    assert (name, password_hash.startswith("$argon2id$")) == ("Anna", True)
+    assert (name, password_hash.startswith("$argon2id$")) == ("Ann", True)
     assert verify_password(password_hash, "violet tram nine hats")
     assert not verify_password(password_hash, "zebra lamp quorum")
 
@@ -113,14 +111,13 @@ def test_another_password_ends_the_sessions_and_no_consent(service: Served) -> N
     with service.client() as browser, service.client() as other:
         token = service.exchange(browser, service.code(browser)).json()["access_token"]
 
-        ensure_user(service.database, ANN, "Ann", PASSWORD)  # the same ends none
         before = browser.get("/admin/developers").status_code
         set_password(service.database, ANN.upper(), "zebra lamp quorum")
         read, shown = service.status_of(token), browser.get("/admin/developers")
         logins = [
             submit(other, other.get("/login"), email=ANN, password=each) for each in (PASSWORD, "zebra lamp quorum")
         ]
-        ensure_user(service.database, ANN, "Ann", PASSWORD)
+        set_password(service.database, ANN, PASSWORD)
         after = other.get("/admin/developers").status_code
         with pytest.raises(RequestError, match="12 characters at least; it has 0"):
             set_password(service.database, ANN, "")
