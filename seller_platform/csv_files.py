@@ -37,12 +37,10 @@ class Problems:
     """Collects the problems of a file, up to a number that people read.
 
     Attributes:
-        error: Raised with all problems.
-        most: How many problems are collected before it is raised.
+        most: How many problems are collected before they are raised.
     """
 
     source: str
-    error: type[SheetError]
     most: int = _MOST_PROBLEMS
     lines: list[str] = field(default_factory=list)
 
@@ -58,7 +56,7 @@ class Problems:
     def check(self) -> None:
         """Raise the error if there is a problem."""
         if self.lines:
-            raise self.error(self.source, self.lines)
+            raise SheetError(self.source, self.lines)
 
 
 def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]], problems: Problems) -> Iterator[Line]:
@@ -72,12 +70,11 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
     Raises:
         SheetError: It cannot be read, is not CSV, or its columns are wrong.
     """
-    source, error = str(path), problems.error
-    reader = csv.reader(io.StringIO(_text(path, error), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
     try:
         columns = [name.strip() for name in next(reader, [])]
         if wrong := problems_of(columns):
-            raise error(source, wrong)
+            raise SheetError(str(path), wrong)
         began = reader.line_num + 1
         for cells in reader:
             if any(cells):
@@ -92,19 +89,19 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
                     )
             began = reader.line_num + 1
     except csv.Error as fault:
-        raise error(source, [f"line {reader.line_num}: it is not CSV: {fault}"]) from fault
+        raise SheetError(str(path), [f"line {reader.line_num}: it is not CSV: {fault}"]) from fault
 
 
-def _text(path: Path, error: type[SheetError]) -> str:
+def _text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except OSError as fault:
-        raise error(str(path), [f"it cannot be read: {fault.strerror or fault}"]) from fault
+        raise SheetError(str(path), [f"it cannot be read: {fault.strerror or fault}"]) from fault
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = content.count(b"\n", 0, fault.start) + 1
-        raise error(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from fault
+        raise SheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from fault
 
 
 def column_problems(columns: Sequence[str], *, allowed: Sequence[str], required: Sequence[str]) -> list[str]:

@@ -18,7 +18,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
-from pathlib import Path
 
 from seller_platform.commands import runnable
 from seller_platform.counts import count_of
@@ -32,6 +31,7 @@ INVALID_CLIENT = "invalid_client"
 _ENDS = (".", "!", "?", "…", "‽", "。", "．", "！", "？", "｡", "।", "॥", "؟", "۔", "።", "။", "។")
 _CLOSING = "\"')]}»›”’“‘」』）】》"
 _NO_ENDS = " \t\r\n\v\f\u00a0\u3000\u2028\u2029,;:"
+_ITEM = "\n- "
 
 
 class SellerPlatformError(Exception):
@@ -76,13 +76,13 @@ def _same_error(kind: type[SellerPlatformError], arguments: tuple[object, ...]) 
 
 
 def followed(message: str, step: str) -> str:
-    """Return a message and the sentence after it, with one end between them.
+    """Return a message and the sentence after it, with one end between them; after a list, it begins a line.
 
     What others have written may end with a full stop, in any script, or with none; it may be empty.
     """
     message = message.rstrip(_NO_ENDS)
     ended = message.rstrip(_CLOSING).endswith(_ENDS)
-    return f"{message}{'' if ended or not message else '.'} {step}".strip()
+    return f"{message}{'' if ended or not message else '.'}{' ' if _ITEM not in message else _ITEM[0]}{step}".strip()
 
 
 def connect_command(connection: str | None = None) -> str:
@@ -104,24 +104,6 @@ def missing_setting(name: str, purpose: str) -> "SettingsError":
         f"{name} is not set; it is {purpose}",
         code="MissingSettingError",
         step="Set the variable in the environment and try again.",
-    )
-
-
-def formula_error(path: Path, line: int | None, problem: str) -> "SettingsError":
-    """Return the error of a file with a profit formula of one's own that cannot be used."""
-    return SettingsError(
-        f"{path}{'' if line is None else f', line {line}'}: {problem}",
-        code="FormulaError",
-        step="Correct the file that SELLER_PLATFORM_PROFIT_FORMULA names, or the setting, and start again.",
-    )
-
-
-def journal_accounts_error(path: Path, line: int | None, problem: str) -> "SettingsError":
-    """Return the error of a file with the accounts of journal entries that cannot be used."""
-    return SettingsError(
-        f"{path}{'' if line is None else f', line {line}'}: {problem}",
-        code="JournalAccountsError",
-        step="Correct the file that SELLER_PLATFORM_JOURNAL_ACCOUNTS names, or the setting, and start again.",
     )
 
 
@@ -224,7 +206,6 @@ class NotLoadedError(RequestError):
         *,
         accounts: Sequence[str] = (),
         months: tuple[date, date] | None = None,
-        home: str | None = None,
         as_of: datetime | None = None,
         first_load: datetime | None = None,
     ) -> None:
@@ -232,11 +213,9 @@ class NotLoadedError(RequestError):
 
         Args:
             absent: The names of what was never loaded.
-            home: The home folder that the command loads into, unless it is that of the settings.
             as_of: The former moment whose rows were asked for.
             first_load: When all of it had been loaded, where that was after `as_of`.
         """
-        self.table, self.absent, self.accounts, self.months = table, absent, tuple(accounts), months
         self.first_load = first_load
         if as_of is not None and first_load is not None:
             past, first = (each.astimezone(UTC).isoformat() for each in (as_of, first_load))
@@ -253,9 +232,8 @@ class NotLoadedError(RequestError):
         command += [word for account in accounts for word in ("--account", account)]
         if months is not None:
             command += ["--from", f"{months[0]:%Y-%m}", "--to", f"{months[1]:%Y-%m}"]
-        variable = f"SELLER_PLATFORM_HOME={shlex.quote(home)} " if home is not None else ""
         super().__init__(
-            f"never loaded: {absent}. Run `{variable}seller-platform {shlex.join(command)}`, or materialize "
+            f"never loaded: {absent}. Run `seller-platform {shlex.join(command)}`, or materialize "
             f"{table.replace('.', '/')} for the partition"
         )
 
@@ -331,7 +309,7 @@ class CannotListenError(SellerPlatformError):
         super().__init__(followed(message, f"Choose another with {option}"))
 
 
-class SheetError(RequestError):
+class SheetError(RequestError, with_step=True):
     """A CSV file or a table of the operator has errors, and nothing of it was used.
 
     Args:
@@ -340,50 +318,10 @@ class SheetError(RequestError):
     """
 
     next_step = "Fix the lines that the message names, and run the command again."
-    outcome = "cannot be used"
-    command = "the command"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        lines = "".join(f"\n- {problem}" for problem in problems)
-        super().__init__(f"{source} {self.outcome}:{lines}\nFix it and run {self.command} again")
-
-
-class CostSheetError(SheetError):
-    """A cost sheet has errors, so no plan can be made from it."""
-
-    outcome, command = "cannot be planned", "`seller-platform costs plan`"
-
-
-class RateFileError(SheetError):
-    """A file of exchange rates has errors, so none of them was loaded."""
-
-    outcome, command = "was not loaded", "`seller-platform service rates load`"
-
-
-class ProductFileError(SheetError):
-    """A file of products has errors, so none of them was loaded."""
-
-    outcome, command = "was not loaded", "`seller-platform service products load`"
-
-
-class CostsNotWrittenError(SellerPlatformError):
-    """The upstream does not have some of the costs of a plan."""
-
-    next_step = (
-        "Fix the cause that the message names, then apply the same plan again: it continues where it stopped. Where "
-        "the plan itself is wrong, make another one."
-    )
-
-    def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
-        self.exit_code = exit_code
-        super().__init__(
-            f"cost plan {plan}: {len(problems)} of {count_of(planned, 'SKU', 'does')} not hold:"
-            f"{_by_problem(problems)}\n"
-            f"Fix the cause, then continue with `seller-platform costs apply {plan}`. Where the plan itself is wrong, "
-            "such as a SKU that the upstream does not know, correct the lines and make another with `seller-platform "
-            "costs plan`"
-        )
+        super().__init__(f"{source} cannot be used:{_ITEM}{_ITEM.join(problems)}")
 
 
 class ApiError(RequestError):
@@ -438,23 +376,6 @@ class NotFoundError(ApiError):
 
     next_step = "Ask for something that exists and that the token's user may read."
     status = 404
-
-
-class BodyTooLargeError(ApiError):
-    """The body is larger than the endpoint accepts."""
-
-    next_step = "Send less at once."
-    status = 413
-
-
-class UnreadableCodingError(ApiError):
-    """The body is compressed, or in another charset than UTF-8."""
-
-    next_step = "Send the body uncompressed, in UTF-8."
-    status = 415
-
-    def __init__(self, header: str, value: str) -> None:
-        super().__init__(f"the {header} is {value!r}; send the body uncompressed, in UTF-8")
 
 
 class MisdirectedRequestError(ApiError):
@@ -519,7 +440,7 @@ class TokenEndpointError(ApiError):
 class InvalidSettingError(SettingsError, with_step=True):
     """A setting has a value that cannot be used."""
 
-    next_step = "Correct the variable in the environment and try again."
+    next_step = "Correct the variable in the environment, or the file that it names, and try again."
 
 
 class SecretKeyError(SettingsError, with_step=True):
@@ -835,38 +756,34 @@ class InputProblemError(CheckFailedError, with_step=True):
         super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason}")
 
 
-class SlicesFailedError(SellerPlatformError):
-    """Some slices were not loaded."""
+class PartsFailedError(SellerPlatformError):
+    """Some slices, partitions, tables or costs failed; what was done of the others stays."""
 
-    next_step = "Fix the causes that the message lists, and run the command again: what was loaded stays."
-
-    def __init__(self, failures: Mapping[str, str], exit_code: int = 1, *, any_loaded: bool = True) -> None:
-        self.exit_code = exit_code
-        count = count_of(len(failures), "slice", "was")
-        others = "; all others were" if any_loaded else ""
-        super().__init__(f"{count} not loaded{others}:{_by_problem(failures)}")
-
-
-class PartitionsFailedError(SellerPlatformError):
-    """Some partitions were not built or exported, or some tables not pruned; the others were."""
-
-    next_step = "Fix the causes that the message lists, and run the command again: all others stay."
+    next_step = "Fix the causes that the message lists, and run the command again: what was done stays."
 
     def __init__(
-        self, failures: Mapping[str, SellerPlatformError | str], *, what: str = "partition", done: str = "built"
+        self,
+        failures: Mapping[str, SellerPlatformError | str],
+        what: str,
+        done: str,
+        *,
+        exit_code: int | None = None,
+        any_done: bool = True,
     ) -> None:
-        errors = [each for each in failures.values() if isinstance(each, SellerPlatformError)]
-        self.exit_code = max((each.exit_code for each in errors), default=1)
-        count = count_of(len(failures), what, "was")
-        super().__init__(f"{count} not {done}, which stopped no other:{_by_problem(failures)}")
+        """Write a line for each cause, with the first names that have it.
 
-
-def _by_problem(problems: Mapping[str, object]) -> str:
-    """Return a line for each problem, with the first names that have it."""
-    names_of: dict[str, list[str]] = {}
-    for name, problem in problems.items():
-        names_of.setdefault(str(problem), []).append(name)
-    return "".join(f"\n- {first_few(names)}: {problem}" for problem, names in names_of.items())
+        Args:
+            failures: Why each failed, by its name.
+            exit_code: By default the largest of the failures that are errors.
+        """
+        names_of: dict[str, list[str]] = {}
+        for name, failure in failures.items():
+            names_of.setdefault(str(failure), []).append(name)
+        lines = "".join(f"{_ITEM}{first_few(names)}: {cause}" for cause, names in names_of.items())
+        others = "; all others were" if any_done else ""
+        super().__init__(f"{count_of(len(failures), what, 'was')} not {done}{others}:{lines}")
+        codes = [each.exit_code for each in failures.values() if isinstance(each, SellerPlatformError)]
+        self.exit_code = max(codes, default=1) if exit_code is None else exit_code
 
 
 def first_few(names: Sequence[str], few: int = 3) -> str:

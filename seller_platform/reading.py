@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from pydantic import SecretStr
@@ -289,12 +290,10 @@ def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]
             if begin > today:
                 problem = f"{begin:{form}} has not begun; the last that can be read is {today:{form}}"
                 raise RequestError(problem) from None
-        if error.first_load is not None or (home is None and not read_settings().demo):
-            raise
-        folder = str(_settings(None, home).home)
-        raise NotLoadedError(
-            error.table, error.absent, accounts=error.accounts, months=error.months, home=folder
-        ) from None
+        if home is not None or read_settings().demo:
+            start = f"`SELLER_PLATFORM_HOME={quote(str(_settings(None, home).home))} seller-platform "
+            error.args = (str(error).replace("`seller-platform ", start),)
+        raise
 
 
 def _settings(database_url: str | None, home: str | Path | None) -> Settings:

@@ -105,7 +105,7 @@ def test_loads_log_account_and_dataset_and_errors_their_next_step(database_url: 
     (again,) = (line for line in lines if "trying again" in line["message"])
     assert again["dataset"] == "orders"
     assert again["account"] in {line["account"] for line in stored}
-    assert json.loads(failed.stdout)["error"] == "SlicesFailedError"
+    assert json.loads(failed.stdout)["error"] == "PartsFailedError"
     errors = [line for line in _objects(failed.stderr) if line["level"] == "ERROR"]
     assert {(line["dataset"], line["error"]) for line in errors} == {("orders", "RequestRefusedError")}
     (told,) = _objects(refused.stderr)

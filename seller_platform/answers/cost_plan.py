@@ -9,7 +9,6 @@ from pydantic import Field
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
 from seller_platform.csv_files import Line, Problems
-from seller_platform.errors import CostSheetError
 from seller_platform.warehouse.jobs.cost_plans import ChangeKind, changes_of, stored_costs
 from seller_platform.warehouse.jobs.cost_sheets import costs_of_lines
 
@@ -60,7 +59,7 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         for number, each in enumerate(arguments.lines, 1)
     ]
     listed = {each.key: each.account for each in accounts.values()}
-    target = costs_of_lines(lines, listed, Problems("the plan", CostSheetError))
+    target = costs_of_lines(lines, listed, Problems("the plan"))
     stored, as_of = stored_costs(asker.database, list(currencies))
     rows = [
         CostChangeRow(account=account, product=sku, **msgspec.structs.asdict(change))

@@ -219,7 +219,7 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
         count, origins = explain_days(
             asker.database, each, asked.keys, asked.window, query.products, limit=arguments.rows
         )
-        rows += map(_row, origins)
+        rows += (_row(each.table, origin) for origin in origins)
         if count > len(origins):
             notes.append(
                 f"{len(origins)} of {count_of(count, 'row')} of {each.table} are listed: ask for more rows, or for "
@@ -283,22 +283,21 @@ def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(skus))
 
 
-def _row(origin: Provenance) -> SourceRow:
-    receipt, request, day = origin.receipt, origin.request, origin.slice_value
-    assert isinstance(day, date), "figures are computed from dated datasets"
+def _row(table: str, origin: Provenance) -> SourceRow:
+    load, request = origin.load, origin.request
     return SourceRow(
         kind="row",
-        table=origin.dataset.table,
+        table=table,
         account=origin.account,
-        month=day.replace(day=1),
+        month=origin.local_day and origin.local_day.replace(day=1),
         number=origin.load_id,
         rows=1,
-        at=receipt.finished_at if receipt else None,
-        values=dict(origin.row),
+        at=load.finished_at if load else None,
+        values=origin.row,
         request=f"GET {request.url}" if request else None,
         is_exact=request.is_exact if request else None,
         page=origin.page,
-        run_id=receipt.run_id if receipt else None,
-        confirmed_at=max((each.finished_at for each in origin.confirmed), default=None),
-        former_versions=len(origin.former),
+        run_id=load.run_id if load else None,
+        confirmed_at=origin.confirmed_at,
+        former_versions=len(origin.former_versions),
     )

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import click
 import msgspec
 
-from seller_platform.cli.output import CommandFailure, Document, JsonOption, Outcome, Output, json_option
+from seller_platform.cli.output import CommandFailure, Document, DoneDocument, JsonOption, Outcome, Output, json_option
 from seller_platform.cli.terminal.layout import new_console, table_lines
 from seller_platform.commands import DEMO, uses_demo_start
 from seller_platform.documentation import NOTEBOOK, PAGES, DocumentPage, page_named
@@ -56,15 +56,8 @@ class PagesDocument(Document, frozen=True):
     pages: list[ListedPage]
 
 
-class NotebookDocument(Document, frozen=True):
-    """The notebook that was written."""
-
-    file: str
-
-
 @click.command()
 @click.argument("page", required=False)
-@click.option("--path", "prints_path", is_flag=True, help="Print the path of the page's file, in Markdown.")
 @click.option(
     "--notebook",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -72,8 +65,8 @@ class NotebookDocument(Document, frozen=True):
     help="Copy the notebook to a new file.",
 )
 @click.option("--schema", metavar="COMMAND", help="Print the JSON Schema of what a command prints with --json.")
-@json_option(PageDocument, PagesDocument, NotebookDocument)
-def docs(*, page: str | None, prints_path: bool, notebook: Path | None, schema: str | None, output: Output) -> None:
+@json_option(PageDocument, PagesDocument, DoneDocument)
+def docs(*, page: str | None, notebook: Path | None, schema: str | None, output: Output) -> None:
     """Show a page of the documentation; without PAGE, list all pages.
 
     In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
@@ -93,14 +86,11 @@ def docs(*, page: str | None, prints_path: bool, notebook: Path | None, schema: 
         click.echo(json.dumps(schema_of(schema.split(), group), indent=2, ensure_ascii=False))
         return
     if page is None:
-        _list_pages(output, prints_path=prints_path)
+        _list_pages(output)
         return
     chosen = page_named(page)
     output.document(PageDocument(page=chosen.name, title=chosen.title, file=str(chosen.path), text=chosen.text))
     if output.as_json:
-        return
-    if prints_path:
-        click.echo(str(chosen.path))
         return
     if not sys.stdout.isatty():
         click.echo(chosen.text, nl=False)
@@ -135,16 +125,12 @@ def _copy_notebook(file: Path, output: Output) -> None:
     if not create_atomically(file, json.dumps(notebook, indent=1, ensure_ascii=False).encode(), 0o666):
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name")
     missing = "" if find_spec("jupyterlab") else "`pip install jupyterlab matplotlib` installs what shows it. "
-    text = f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`."
-    output.result(text, NotebookDocument(file=str(file)))
+    output.done(f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`.")
 
 
-def _list_pages(output: Output, *, prints_path: bool) -> None:
+def _list_pages(output: Output) -> None:
     listed = [ListedPage(page=each.name, purpose=each.purpose, file=str(each.path)) for each in PAGES]
     output.document(PagesDocument(pages=listed))
-    if prints_path:
-        output.line("\n".join(str(each.path) for each in PAGES))
-        return
     width = max(len(each.name) for each in PAGES)
     for each in PAGES:
         output.line(f"{each.name:<{width}}  {each.title}")

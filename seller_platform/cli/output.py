@@ -54,6 +54,12 @@ class CommandFailure(Document, frozen=True):
     next_step: str
 
 
+class DoneDocument(Document, frozen=True):
+    """What a command has done, in a sentence."""
+
+    message: str
+
+
 class Counted(msgspec.Struct, frozen=True):
     """How many rows something has, as a record of a table."""
 
@@ -133,6 +139,10 @@ class Output:
         """Print a message to standard error; with `--json`, only the document."""
         self.document(document)
         self.say(text)
+
+    def done(self, text: str) -> None:
+        """Print what the command has done to standard error; with `--json`, as its document."""
+        self.result(text, DoneDocument(message=text))
 
     def document(self, document: msgspec.Struct) -> None:
         """Print the JSON document, with `--json` only."""

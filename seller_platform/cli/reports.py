@@ -22,11 +22,11 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.errors import (
+    PartsFailedError,
     ReportFailedError,
     RequestError,
     RetryableError,
     SellerPlatformError,
-    SlicesFailedError,
 )
 from seller_platform.files import replacing
 from seller_platform.ingest.loads.reports import (
@@ -233,10 +233,8 @@ def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
             report_loads(installation)
     if not ready:
         output.say("No report is ready. `seller-platform report list` shows the state of each.")
-    failures = {name: str(error) for name, error in errors.items()}
-    code = max((error.exit_code for error in errors.values()), default=0)
-    failure = SlicesFailedError(failures, code, any_loaded=bool(receipts)) if errors else None
-    print_loads(output, Synced(receipts, failures), failure)
+    failure = PartsFailedError(errors, "report", "loaded", any_done=bool(receipts)) if errors else None
+    print_loads(output, Synced(receipts, {name: str(error) for name, error in errors.items()}), failure)
 
 
 def _write(body: BinaryIO, target: Path | None) -> None:

@@ -27,8 +27,8 @@ from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
     NotOfferedError,
+    PartsFailedError,
     SellerPlatformError,
-    SlicesFailedError,
     UnknownAccountError,
     unknown_dataset,
 )
@@ -243,7 +243,7 @@ def sync(
         said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else [_BELIEVED] * full
         found = current_problems(installation)
     error = problem_of(synced, found, fail_on)
-    if not isinstance(error, SlicesFailedError):
+    if not isinstance(error, PartsFailedError):
         said += [f"{name}: {reason}" for name, reason in synced.failures.items()]
     report(output, synced, error, said=said)
 
@@ -430,7 +430,7 @@ def problem_of(synced: Synced, found: Sequence[Problem], fail_on: str = "error")
     code, known = exit_code_of(remaining), {each.message for each in found if each.acknowledged_by is not None}
     failures = {name: reason for name, reason in synced.failures.items() if reason not in known}
     if failures:
-        return SlicesFailedError(failures, code, any_loaded=bool(synced.receipts))
+        return PartsFailedError(failures, "slice", "loaded", exit_code=code, any_done=bool(synced.receipts))
     sentences = [runnable(f"{each.dataset}: {each.message} {each.next_step or ''}".strip()) for each in remaining]
     more = f" And {count_of(len(sentences) - 3, 'other problem')}." if len(sentences) > 3 else ""
     error = CheckFailedError(f"{' '.join(sentences[:3])}{more}", step="`seller-platform status` lists all problems.")

@@ -18,8 +18,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
+    PartsFailedError,
     SellerPlatformError,
-    SlicesFailedError,
     first_few,
 )
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, comparison_of
@@ -155,8 +155,8 @@ def _problem(differences: Sequence[Comparison], selection: SliceOptions) -> Sell
     names = [each.name for each in differences if each.result in (ComparisonResult.DIFFERENT, ComparisonResult.HELD)]
     failed = [each for each in differences if each.result is ComparisonResult.FAILED]
     if not names:
-        failures = {each.name: each.problem or "" for each in failed}
-        return SlicesFailedError(failures, max(each.exit_code for each in failed)) if failed else None
+        failures, codes = {each.name: each.problem or "" for each in failed}, [each.exit_code for each in failed]
+        return PartsFailedError(failures, "slice", "compared", exit_code=max(codes)) if failed else None
     step = "Compare what is held with the upstream; then publish it with `seller-platform accept LOAD`"
     if all(each.result is not ComparisonResult.HELD for each in differences):
         words = [word for name in selection.accounts for word in ("--account", name)]

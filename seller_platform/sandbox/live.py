@@ -6,7 +6,7 @@ and receipts have what changed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from zlib import crc32
@@ -15,14 +15,13 @@ from psycopg import sql
 from sqlalchemy import delete, text
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import DATASETS, Account, Dataset, Slicing, Source, Window
+from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
 from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.account_history import LISTED_TODAY, AccountHistory
 from seller_platform.sandbox.late_changes import LISTED_DAYS
-from seller_platform.sandbox.load import copy_rows, day_of, forget_accounts, period_until
+from seller_platform.sandbox.load import copy_rows, day_of, period_until
 from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
 from seller_platform.sandbox.random_numbers import generator
@@ -66,7 +65,6 @@ class LiveOptions:
         since: The day on which its lists were stored for the first time.
         months: Calendar months of sales before that day.
         outages: The share of the lists of all accounts and days that are empty or short.
-        turnover_days: After so many days an account is added and the oldest one is removed; None for never.
     """
 
     since: date
@@ -75,19 +73,11 @@ class LiveOptions:
     orders_per_month: int
     seed: int
     outages: float = 0.0
-    turnover_days: int | None = None
 
-    def accounts_on(self, day: date) -> list[SandboxAccount]:
-        """Return the accounts that are listed on a day."""
-        gone = (day - self.since).days // self.turnover_days if self.turnover_days else 0
-        return [account_at(number, self.seed) for number in range(gone, gone + self.accounts)]
-
-    def first_day_of(self, account: SandboxAccount) -> date:
-        """Return the first day of an account's sales: of one that was added later, that of its month."""
-        if account.number < self.accounts:
-            return period_until(self.months, self.since).start
-        added = (account.number - self.accounts + 1) * (self.turnover_days or 0)
-        return period_until(1, self.since + timedelta(days=added)).start
+    @property
+    def first_day(self) -> date:
+        """The first day of the sales."""
+        return period_until(self.months, self.since).start
 
 
 @dataclass
@@ -101,8 +91,6 @@ class DayChanges:
 
     day: date
     changes: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
-    added_accounts: list[Account] = field(default_factory=list)
-    removed_accounts: list[Account] = field(default_factory=list)
     outages: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, dataset: str, added: int, removed: int) -> None:
@@ -119,8 +107,6 @@ class DayChanges:
         parts = [
             changes or "nothing changed",
             *(f"outage: {name} of {key}" for name, key in self.outages),
-            *(f"new account: {account.key}" for account in self.added_accounts),
-            *(f"closed account: {account.key}" for account in self.removed_accounts),
         ]
         return f"{self.day}  {'; '.join(parts)}"
 
@@ -155,13 +141,13 @@ class LiveSandbox:
         self._today_stored_at: datetime | None = None
         self._rows_of_today: dict[tuple[str, str], Sequence[tuple[Row, tuple[str, ...]]]] = {}
         stored = dict(database.execute(_STORED, {"connection": CONNECTION}).tuples().all())
-        listed = options.accounts_on(max(stored.values(), default=options.since))
-        if {account.key for account in listed} != set(stored):
+        self._accounts = [account_at(number, options.seed) for number in range(options.accounts)]
+        if {account.key for account in self._accounts} != set(stored):
             raise RequestError(
                 "the stored sandbox has other accounts than these options give. Begin again without --continue, or "
                 "give the options with which it began"
             )
-        self._days = {account.number: stored[account.key] for account in listed}
+        self._days = {account.number: stored[account.key] for account in self._accounts}
 
     def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[DayChanges | None]:
         """Yield each day after it was stored, and None where no account's next day has come yet.
@@ -173,22 +159,19 @@ class LiveSandbox:
             if until is not None and day > until:
                 return
             moment = now()
-            due = [number for number, stored in self._days.items() if stored < day <= self._today_of(number, moment)]
+            due = [each for each in self._accounts if self._days[each.number] < day <= _today_of(each, moment)]
             if not due:
                 self._store_today(moment)
             yield self._step(day, due) if due else None
-
-    def _today_of(self, number: int, moment: datetime) -> date:
-        return day_of(moment, account_at(number, self._options.seed).account.timezone)
 
     def _store_today(self, moment: datetime) -> None:
         """Store the orders that were placed today, once a minute, of the accounts that have reached the present day."""
         if self._today_stored_at is not None and moment - self._today_stored_at < _TODAY_EVERY:
             return
         self._today_stored_at = moment
-        for account in self._options.accounts_on(min(self._days.values())):
-            day = self._today_of(account.number, moment)
-            if self._days.get(account.number) != day:
+        for account in self._accounts:
+            day = _today_of(account, moment)
+            if self._days[account.number] != day:
                 continue
             if account.number not in self._written or self._written[account.number].today != day:
                 self._written[account.number] = self._history_of(account, day).as_of(day, _Listed(day).add)
@@ -201,48 +184,23 @@ class LiveSandbox:
                     self._store(Slice(dataset, account.key, Window.day(day)), rows)
                 self._rows_of_today[key] = rows
 
-    def _step(self, day: date, numbers: Sequence[int]) -> DayChanges:
-        step, listed = DayChanges(day), {account.number: account for account in self._options.accounts_on(day)}
-        for number in numbers:
-            if number in listed:
-                self._store_day(listed[number], step)
-            self._days[number] = day
-        # Accounts are added and removed when it is that day in every zone.
-        if min(self._days.values()) == day:
-            self._exchange_accounts(listed, step)
+    def _step(self, day: date, due: Sequence[SandboxAccount]) -> DayChanges:
+        step = DayChanges(day)
+        for account in due:
+            self._store_day(account, step)
+            self._days[account.number] = day
         return step
-
-    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: DayChanges) -> None:
-        added, removed = sorted(listed.keys() - self._days.keys()), sorted(self._days.keys() - listed.keys())
-        for number in added:
-            self._store_day(listed[number], step)
-            self._days[number] = step.day
-            step.added_accounts.append(listed[number].account)
-        if added or removed:
-            with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(step.day))) as load:
-                for each in listed.values():
-                    load.spool.write([(*each.account.row, CONNECTION)], page=1, account=each.account.key)
-                load.store(_FACTS, started_at=utc_now())
-        for number in removed:
-            gone = account_at(number, self._options.seed)
-            with self._database.begin() as connection:
-                forget_accounts(connection, [gone.key])
-            step.removed_accounts.append(gone.account)
-            del self._days[number]
-            self._histories.pop(number, None)
-            self._written.pop(number, None)
 
     def _store_day(self, account: SandboxAccount, step: DayChanges) -> None:
         """Store the lists of an account as they are on the day of a step, and the inventory last."""
-        day, is_new = step.day, account.number not in self._days
-        since = max(self._options.first_day_of(account), day - timedelta(days=LISTED_DAYS))
+        day = step.day
+        since = max(self._options.first_day, day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
         history = self._written[account.number] = self._history_of(account, day).as_of(day, listed.add)
         self._store_facts(account.key, history, day)
         for dataset in sorted(DATASETS, key=lambda dataset: dataset == INVENTORY):
-            # Costs are the seller's own: after the first day only the seller changes them.
-            is_stored = dataset.source is Source.LIST or (dataset.source is Source.PRODUCT_LOOKUP and is_new)
-            if not is_stored or dataset.is_computed:
+            # Costs are the seller's own: only the seller changes them.
+            if dataset.source is not Source.LIST or dataset.is_computed:
                 continue
             rows = self._without_outage(account, dataset, day, listed)
             if len(rows) != len(listed.rows[dataset.name]):
@@ -253,7 +211,7 @@ class LiveSandbox:
     def _history_of(self, account: SandboxAccount, day: date) -> AccountHistory:
         """Return the history of an account, which `as_of` continues to a day."""
         if account.number not in self._histories:
-            period = Window(self._options.first_day_of(account), day)
+            period = Window(self._options.first_day, day)
             self._histories[account.number] = AccountHistory(
                 account, period, orders_per_month=self._options.orders_per_month, seed=self._options.seed
             )
@@ -300,3 +258,7 @@ class LiveSandbox:
                     table = table_for(dataset).c
                     is_old = table[dataset.slice_column] <= day - timedelta(days=_SNAPSHOTS)
                     connection.execute(delete(table_for(dataset)).where(table.account == key, is_old))
+
+
+def _today_of(account: SandboxAccount, moment: datetime) -> date:
+    return day_of(moment, account.account.timezone)

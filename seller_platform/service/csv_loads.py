@@ -11,7 +11,6 @@ import psycopg
 
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
-from seller_platform.errors import ProductFileError, RateFileError
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
 DAY, CURRENCY, PER_EURO = "day", "currency", "per_euro"
@@ -76,9 +75,9 @@ def load_rates(database: Database, path: Path) -> LoadedRates:
     """Store the exchange rates of a CSV file; a rate of the same day and currency is replaced.
 
     Raises:
-        RateFileError: The file has errors. Nothing was stored.
+        SheetError: The file has errors. Nothing was stored.
     """
-    problems = Problems(str(path), RateFileError, most=_MOST_PROBLEMS)
+    problems = Problems(str(path), most=_MOST_PROBLEMS)
     rates: dict[tuple[date, str], Decimal] = {}
     position_of: dict[tuple[date, str], str] = {}
     for line in csv_lines(path, lambda names: column_problems(names, allowed=_OF_RATES, required=_OF_RATES), problems):
@@ -119,9 +118,9 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
     An ASIN or a name that the file does not have is taken from the stored rows.
 
     Raises:
-        ProductFileError: The file has errors. Nothing was stored.
+        SheetError: The file has errors. Nothing was stored.
     """
-    problems = Problems(str(path), ProductFileError, most=_MOST_PROBLEMS)
+    problems = Problems(str(path), most=_MOST_PROBLEMS)
     lines = list(
         csv_lines(path, lambda names: column_problems(names, allowed=_OF_PRODUCTS, required=(ACCOUNT, SKU)), problems)
     )

@@ -227,7 +227,7 @@ def test_the_command_needs_a_webhook_and_sends(shop: Shop) -> None:
     sent, again = (run_here(["alerts", "send", "--json"], dict(os.environ)) for _ in range(2))
     without = run_here(["alerts", "send"], {**os.environ, "SELLER_PLATFORM_ALERT_WEBHOOK_URL": ""})
 
-    assert json.loads(sent.stdout) == json.loads(again.stdout) == {"outcome": "1 cause is open"}
+    assert json.loads(sent.stdout) == json.loads(again.stdout) == {"message": "1 cause is open"}
     assert len(shop.receiver.texts) == 1
     assert without.returncode == 2
     assert "SELLER_PLATFORM_ALERT_WEBHOOK_URL is not set" in without.stderr

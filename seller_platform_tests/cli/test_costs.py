@@ -137,7 +137,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     refused = _refused(_costs(shop, "apply", "2", "--json"), 4)
     assert (refused["changes"][0]["state"], refused["changes"][0]["written_at"]) == ("planned", None)
     assert "no product with sku 'PARTY-🎉'" in refused["message"]
-    assert "correct the lines and make another with `seller-platform costs plan`" in refused["message"]
+    assert "1 SKU was not written by cost plan 2, which `seller-platform costs apply 2` continues" in refused["message"]
     assert _costs(shop, "apply", "1", "--timeout", "-1").returncode == 2
 
 

@@ -37,8 +37,8 @@ def test_a_group_is_set_listed_and_removed(url: str) -> None:
     output = invoke(service, ["group", "list", ANN, "--database-url", url]).output
     _run(url, "group", "remove", ANN, "My shop")
 
-    assert made == {"email": ANN, "title": "My shop", "accounts": ["us-1"]}
-    assert listed == {"groups": [made]}
+    assert made == {"message": f"The group My shop of {ANN} holds us-1."}
+    assert listed == {"groups": [{"email": ANN, "title": "My shop", "accounts": ["us-1"]}]}
     assert "My shop" in output
     assert _run(url, "group", "list", ANN) == {"groups": []}
 

@@ -13,7 +13,6 @@ from seller_platform.errors import RequestError
 from seller_platform.sandbox.late_changes import RESTATED_BASIS_POINTS
 from seller_platform.sandbox.live import DayChanges, LiveOptions, LiveSandbox
 from seller_platform.sandbox.load import load_sandbox
-from seller_platform.sandbox.marketplaces import account_at
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.sandbox.test_agreement import DISAGREEMENTS, at
@@ -109,19 +108,6 @@ def test_fees_of_a_closed_month_are_restated(live_sandbox: tuple[Database, dict[
     assert date(2026, 2, 19) <= first <= last <= date(2026, 2, 28)
     assert least == pytest.approx(RESTATED_BASIS_POINTS / 10_000, abs=0.01)
     assert most == pytest.approx(RESTATED_BASIS_POINTS / 10_000, abs=0.01)
-
-
-def test_accounts_are_added_and_removed(database: Database) -> None:
-    options = LiveOptions(SINCE, accounts=2, months=1, orders_per_month=30, seed=1, turnover_days=2)
-
-    steps = live(database, options, SINCE + timedelta(days=4))
-
-    keys = [account_at(number, 1).key for number in range(4)]
-    assert [[account.key for account in step.added_accounts] for step in steps] == [[], [keys[2]], [], [keys[3]]]
-    assert [[account.key for account in step.removed_accounts] for step in steps] == [[], [keys[0]], [], [keys[1]]]
-    assert rows(database, "SELECT account FROM seller.accounts ORDER BY id") == [(keys[2],), (keys[3],)]
-    for table in ("seller.orders", "seller.cost_periods", "seller.inventory", "service.products"):
-        assert {key for (key,) in rows(database, f"SELECT DISTINCT account FROM {table}")} == {keys[2], keys[3]}
 
 
 def test_a_sandbox_continues_where_it_ended_and_only_with_its_accounts(database: Database) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.installation import expect_home, make_home
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Document, DoneDocument, Output, json_option
 from seller_platform.errors import followed
 from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.migrations.pending import migrate, version_of
@@ -13,13 +13,6 @@ from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
-
-
-class BackupDocument(Document, frozen=True):
-    """The file of a backup."""
-
-    file: str
-    bytes: int
 
 
 class RestoreDocument(Document, frozen=True):
@@ -40,7 +33,7 @@ class RestoreDocument(Document, frozen=True):
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace FILE even if it is no backup.")
-@json_option(BackupDocument)
+@json_option(DoneDocument)
 def backup(*, file: Path, force: bool, output: Output) -> None:
     """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
 
@@ -49,9 +42,8 @@ def backup(*, file: Path, force: bool, output: Output) -> None:
     a pg_dump in PATH, of the server's version or newer.
     """
     back_up(stored_warehouse_url(expect_home()), file, force=force)
-    size = file.stat().st_size
-    text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
-    output.result(text, BackupDocument(file=str(file), bytes=size))
+    size = file.stat().st_size / (1 << 20)
+    output.done(f"{file}: {size:,.1f} MiB. Next: keep the secret key elsewhere, and test a restore.")
 
 
 @click.command()

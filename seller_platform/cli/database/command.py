@@ -9,7 +9,7 @@ import click
 
 from seller_platform.cli.database.access import require_embedded, run, url
 from seller_platform.cli.installation import note_home, open_stored_installation
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Document, DoneDocument, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server, nothing_stored
@@ -33,19 +33,6 @@ class ReaderDocument(Document, frozen=True):
     psql: str
 
 
-class RemovedReader(Document, frozen=True):
-    """A role that was dropped."""
-
-    reader: str
-    removed: bool
-
-
-class RemovalDocument(Document, frozen=True):
-    """The folders that were deleted."""
-
-    deleted: list[str]
-
-
 @click.group(cls=CommandGroup)
 def database() -> None:
     """Reach the database from other programs, manage its readers, and delete embedded servers."""
@@ -58,7 +45,7 @@ database.add_command(url)
 @database.command()
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path, resolve_path=True))
 @click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
-@json_option(RemovalDocument)
+@json_option(DoneDocument)
 def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
     """Delete the embedded server of the home folder, with all rows, receipts, grants and runs.
 
@@ -84,14 +71,13 @@ def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
         deleted = ((server / DATA).resolve(),)
         text = f"Delete the PostgreSQL server of {settings.home} and all its rows, in {deleted[0]} ({_size(*deleted)})"
     if not yes and not click.confirm(f"{text}?", err=True):
-        output.result("Nothing was deleted.", RemovalDocument(deleted=[]))
+        output.done("Nothing was deleted.")
         return
     for folder in folders:
         remove_abandoned(folder)
     if not folders:
         remove_server(server)
-    names = [str(each) for each in deleted]
-    output.result(f"Deleted: {', '.join(names)}.", RemovalDocument(deleted=names))
+    output.done(f"Deleted: {', '.join(map(str, deleted))}.")
 
 
 @database.command()
@@ -102,7 +88,7 @@ def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
     help="Read the password from the first line of this file.",
 )
 @click.option("--remove", is_flag=True, help="Take all grants away, and drop the role.")
-@json_option(ReaderDocument, RemovedReader)
+@json_option(ReaderDocument, DoneDocument)
 def reader(*, name: str, password_file: Path | None, remove: bool, output: Output) -> None:
     """Create the role NAME of PostgreSQL, which may read all tables for people and write nothing.
 
@@ -115,7 +101,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
     with open_stored_installation() as installation:
         if remove:
             remove_reader(installation.database, name)
-            output.result(f"{name} was removed.", RemovedReader(reader=name, removed=True))
+            output.done(f"{name} was removed.")
             return
         generated = None
         if password_file is not None:

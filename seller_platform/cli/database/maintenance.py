@@ -6,7 +6,7 @@ from itertools import starmap
 import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
-from seller_platform.cli.output import Counted, Document, Outcome, Output, json_option
+from seller_platform.cli.output import Counted, DoneDocument, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
@@ -16,18 +16,6 @@ from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 from seller_platform.warehouse.schema.creation import partitions_of
 
 _days = click.IntRange(1, 36_500)
-
-
-class MigrateDocument(Document, frozen=True):
-    """The database that was migrated.
-
-    Attributes:
-        where: The server and the name of the database.
-        version: Of its schema.
-    """
-
-    where: str
-    version: str | None
 
 
 class PruneDocument(Outcome, frozen=True):
@@ -52,7 +40,7 @@ class PruneDocument(Outcome, frozen=True):
     type=click.IntRange(1, 128),
     help=f"Partitions of each table with rows of accounts, in a new database; by default {FEW_PARTITIONS}.",
 )
-@json_option(MigrateDocument)
+@json_option(DoneDocument)
 def migrate(*, partitions: int | None, output: Output) -> None:
     """Migrate the database to the schema of this version, and Dagster's tables with it.
 
@@ -74,9 +62,8 @@ def migrate(*, partitions: int | None, output: Output) -> None:
             )
         with open_instance(installation.settings.home) as instance:
             instance.upgrade()
-        version = str(version_of(installation.database))
-        where = installation.database.where
-    output.result(f"{where} is at version {version}.", MigrateDocument(where=where, version=version))
+        text = f"{installation.database.where} is at version {version_of(installation.database)}."
+    output.done(text)
 
 
 @click.command()

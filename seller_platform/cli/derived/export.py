@@ -13,7 +13,7 @@ from seller_platform.contract import Window
 from seller_platform.errors import (
     InexactNumberError,
     NotLoadedError,
-    PartitionsFailedError,
+    PartsFailedError,
     SellerPlatformError,
     missing_setting,
 )
@@ -162,5 +162,4 @@ def _report(document: ExportDocument, absent: NotLoadedError | None, output: Out
     ]
     show_partitions(output, f"Delta tables in {document.folder}", ended)
     failures = {each.name: each.reason or "" for each in document.partitions if each.result == "failed"}
-    error = PartitionsFailedError(failures, done="exported") if failures else absent
-    output.outcome(document, error)
+    output.outcome(document, PartsFailedError(failures, "partition", "exported") if failures else absent)

@@ -19,7 +19,7 @@ from seller_platform.contract import Window
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
-    PartitionsFailedError,
+    PartsFailedError,
     RequestError,
     SellerPlatformError,
     WarehouseUnavailableError,
@@ -223,7 +223,7 @@ def _report(
                 failed_checks.append(f"{each.check.name} of {of}: {each.check.doc} {found}")
     error: SellerPlatformError | None = None
     if failures:
-        error = PartitionsFailedError(failures)
+        error = PartsFailedError(failures, "partition", "built")
     elif failed_checks:
         error = CheckFailedError(
             f"checks failed: {'; '.join(failed_checks)}. What was built is stored; correct the rows that it is "

@@ -13,7 +13,7 @@ from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
-from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
+from seller_platform.errors import PartsFailedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.files import make_folders, write_atomically
 from seller_platform.warehouse.books.closing import BookMonth, Closing, book_months, close_month
 from seller_platform.warehouse.books.import_files import PROGRAMS, import_files
@@ -106,10 +106,8 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
     for each in closings:
         if each.unsettled:
             output.say(f"{each.closed.account}: days that may still change are booked, {each.unsettled}.")
-    alone = next(iter(failures.values())) if len(failures) == 1 else None
-    output.outcome(
-        document, alone or (PartitionsFailedError(failures, what="month", done="closed") if failures else None)
-    )
+    first = next(iter(failures.values()), None)
+    output.outcome(document, PartsFailedError(failures, "month", "closed") if len(failures) > 1 else first)
 
 
 @month.command("list")

@@ -1,76 +1,26 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
-from typing import Any
 
 import click
-import msgspec
 
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable
+from seller_platform.cli.output import Document, Output, json_option, moment_text, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_dataset
-from seller_platform.settings import Settings
 from seller_platform.warehouse.books.line_rows import explain_entry
-from seller_platform.warehouse.connections.accounts import account_named, base_urls
+from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.history.changes import repairs_of
-from seller_platform.warehouse.history.provenance import FormerVersion, Provenance, Request, conditions_of
+from seller_platform.warehouse.history.provenance import Provenance, conditions_of
 from seller_platform.warehouse.history.provenance import explain as find_origins
-from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
-_NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
+_NO_URL = " of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"
 _LOADS = ("id", "finished_at", "first_day", "last_day", "rows", "verdict", "restatement")
-
-
-class ExplainedRun(Document, frozen=True):
-    """The run of Dagster that loaded a row.
-
-    Attributes:
-        url: Its page of the Dagster UI; null where SELLER_PLATFORM_DAGSTER_URL is not set.
-    """
-
-    run_id: str
-    url: str | None
-
-
-class ExplainedRow(Document, frozen=True):
-    """A stored row, and where it came from.
-
-    Attributes:
-        extra: Fields that the contract does not know.
-        local_day: Its day; null for an account.
-        connection: For an account, the connection that lists it.
-        page: The page that brought it, counted through the load.
-        load: Null where its receipt was pruned.
-        first_load_id: The load that first brought a row of this key.
-        confirmed_load_ids: The loads that found the row as it was.
-        confirmed_at: When the last of them ended.
-        history: Every load of its day.
-        gone_load_id: The load that no longer listed it; null for a row that is stored.
-    """
-
-    row: dict[str, Any]
-    extra: dict[str, Any] | None
-    account: str
-    local_day: date | None
-    connection: str | None
-    page: int
-    load_id: int
-    load: Receipt | None
-    request: Request | None
-    run: ExplainedRun | None
-    first_load_id: int
-    confirmed_load_ids: list[int]
-    confirmed_at: Moment | None
-    former_versions: list[FormerVersion]
-    history: list[Receipt]
-    gone_load_id: int | None
 
 
 class ExplainedLine(Document, frozen=True):
@@ -101,7 +51,7 @@ class ExplainDocument(Document, frozen=True):
     asset: str
     table: str
     found: int
-    rows: list[ExplainedRow]
+    rows: tuple[Provenance, ...]
     lines: list[ExplainedLine]
     is_booked: bool | None
 
@@ -137,13 +87,11 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     with open_stored_installation() as installation, output.progress(f"Looking for the row in {declared.table}"):
         key_of_account = None if account is None else account_named(installation.database, account).key
         count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
-        urls = base_urls(installation.database)
-        documents = [_document(origin, installation.settings, urls[origin.account]) for origin in origins]
     asset = f"seller/{declared.name}"
     output.document(
-        ExplainDocument(asset=asset, table=declared.table, found=count, rows=documents, lines=[], is_booked=None)
+        ExplainDocument(asset=asset, table=declared.table, found=count, rows=origins, lines=[], is_booked=None)
     )
-    _show_rows(declared, documents, count, output)
+    _show_rows(declared, origins, count, installation.settings.dagster_url, output)
 
 
 def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> None:
@@ -155,8 +103,6 @@ def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> N
         accounts = accounts_of(installation.settings.journal_accounts)
         key_of_account = None if account is None else account_named(installation.database, account).key
         entry = explain_entry(installation.database, accounts, number, line, key_of_account)
-        urls = base_urls(installation.database)
-        documents = [_document(origin, installation.settings, urls[origin.account]) for origin in entry.origins]
     lines = [
         ExplainedLine(
             **{name: str(each[name]) for name in ("number", "line", "account_name", "currency", "debit", "credit")},
@@ -169,7 +115,7 @@ def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> N
             asset=f"marts/{JOURNAL_ENTRIES.name}",
             table=JOURNAL_ENTRIES.table,
             found=len(entry.rows),
-            rows=documents,
+            rows=entry.origins,
             lines=lines,
             is_booked=entry.is_booked,
         )
@@ -177,25 +123,27 @@ def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> N
     state = "booked" if entry.is_booked else "not booked yet"
     output.table(f"{number}, {state}", lines, ("line", "account_name", "debit", "credit", "rows"))
     output.line(f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(entry.amounts)}.\n")
-    _show_rows(TRANSACTIONS, documents, len(entry.rows), output)
+    _show_rows(TRANSACTIONS, entry.origins, len(entry.rows), installation.settings.dagster_url, output)
 
 
-def _show_rows(declared: Dataset, documents: Sequence[ExplainedRow], count: int, output: Output) -> None:
-    for number, row in enumerate(documents, start=1):
+def _show_rows(
+    declared: Dataset, origins: Sequence[Provenance], count: int, dagster_url: str | None, output: Output
+) -> None:
+    for number, row in enumerate(origins, start=1):
         extra = {f"{name} (not in the contract)": value for name, value in (row.extra or {}).items()}
         part = {"account": row.account, "local_day": row.local_day, "connection": row.connection}
         slice_facts = {name: value for name, value in part.items() if value is not None}
         gone = {} if row.gone_load_id is None else {"gone": f"no longer listed by load {row.gone_load_id}"}
         _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **gone, **row.row, **extra})
-        _list(output, "It came from", _origin(row))
+        _list(output, "It came from", _origin(row, dagster_url))
         for load in row.history:
             for repair in repairs_of(load.id, load.finished_at, load.notes):
                 output.line(f"{repair}\n")
         if row.former_versions:
             output.table("Its former versions", row.former_versions, ("load_id", "gone_load_id", "differed"))
         output.table("Every load of its day", row.history, _LOADS)
-    if count > len(documents):
-        output.say(f"{count_of(count - len(documents), 'more row', 'matches')}; give more of the key.")
+    if count > len(origins):
+        output.say(f"{count_of(count - len(origins), 'more row', 'matches')}; give more of the key.")
 
 
 def declared_dataset(name: str) -> Dataset:
@@ -211,31 +159,6 @@ def declared_dataset(name: str) -> Dataset:
     return dataset_named(bare)
 
 
-def _document(origin: Provenance, settings: Settings, base_url: str) -> ExplainedRow:
-    receipt, request, run = origin.receipt, origin.request, None
-    if receipt is not None and receipt.run_id is not None:
-        url = f"{settings.dagster_url}/runs/{receipt.run_id}" if settings.dagster_url else None
-        run = ExplainedRun(run_id=receipt.run_id, url=url)
-    return ExplainedRow(
-        row=dict(origin.row),
-        extra=None if origin.extra is None else dict(origin.extra),
-        account=origin.account,
-        local_day=origin.slice_value if isinstance(origin.slice_value, date) else None,
-        connection=origin.slice_value if isinstance(origin.slice_value, str) else None,
-        page=origin.page,
-        load_id=origin.load_id,
-        load=receipt,
-        request=request and msgspec.structs.replace(request, url=base_url + request.url),
-        run=run,
-        first_load_id=origin.first_load_id,
-        confirmed_load_ids=[each.id for each in origin.confirmed],
-        confirmed_at=origin.confirmed[-1].finished_at if origin.confirmed else None,
-        former_versions=list(origin.former),
-        history=[*origin.history],
-        gone_load_id=origin.gone_load_id,
-    )
-
-
 def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     """Print facts in full, one a line; a table would cut them off."""
     width = max(map(len, facts))
@@ -246,8 +169,8 @@ def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     output.line("")
 
 
-def _origin(row: ExplainedRow) -> dict[str, object]:
-    load, request, run = row.load, row.request, row.run
+def _origin(row: Provenance, dagster_url: str | None) -> dict[str, object]:
+    load, request = row.load, row.request
     if load is None or request is None:
         return {"load": f"{row.load_id}, whose receipt was pruned", "page": f"{row.page} of the load"}
     about = "" if request.is_exact else " (asks for the days of the rows on that page: the list was read in parts)"
@@ -261,8 +184,8 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
         "started": moment_text(load.started_at),
         "finished": moment_text(load.finished_at),
         "digest": load.digest.hex(),
-        "run": run.run_id if run else "none: no Dagster run made it",
-        "open the run": run and (run.url or f"/runs/{run.run_id} of the Dagster UI ({_NO_URL})"),
+        "run": load.run_id or "none: no Dagster run made it",
+        "open the run": load.run_id and f"{dagster_url or ''}/runs/{load.run_id}{'' if dagster_url else _NO_URL}",
         "first came": "with this load"
         if row.first_load_id == row.load_id
         else f"in another version, with load {row.first_load_id}{''.join(first)}",

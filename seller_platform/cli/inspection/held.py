@@ -30,13 +30,6 @@ class HeldDocument(Document, frozen=True):
     held: list[HeldReading]
 
 
-class AcceptDocument(Document, frozen=True):
-    """The load that has published a held reading."""
-
-    accepted_load_id: int
-    load: Receipt
-
-
 @click.command()
 @json_option(HeldDocument)
 def held(*, output: Output) -> None:
@@ -65,7 +58,7 @@ def held(*, output: Output) -> None:
 
 @click.command()
 @click.argument("load", type=click.IntRange(1, 2**63 - 1))
-@json_option(AcceptDocument)
+@json_option(Receipt)
 def accept(*, load: int, output: Output) -> None:
     """Publish the held reading of LOAD: it is read again, and published if it still says the same.
 
@@ -82,7 +75,5 @@ def accept(*, load: int, output: Output) -> None:
         loader = SliceLoader(installation.database, api, datetime.now(UTC), adaptive=adaptive)
         receipt = accept_load(loader, load, by=user_name())
         report_loads(installation)
-    output.result(
-        f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
-        AcceptDocument(accepted_load_id=load, load=receipt),
-    )
+    text = f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}."
+    output.result(text, receipt)

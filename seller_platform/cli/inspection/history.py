@@ -10,7 +10,7 @@ import msgspec
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.installation import open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable, with_title
+from seller_platform.cli.output import Document, Output, json_option, moment_text, printable, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
@@ -25,55 +25,25 @@ _ROWS_AT_MOST = 20
 
 
 class SumsOfChanges(Document, frozen=True):
-    """Rows, or the sum of an amount, by kind of change."""
+    """Rows, or the sum of an amount, by kind of change.
 
+    Attributes:
+        name: `rows`, or the amount with its currency.
+    """
+
+    name: str
     came: str
     went: str
     changed_from: str
     changed_to: str
 
 
-class _NamedSums(SumsOfChanges, frozen=True):
-    """The sums of one name, as a record of a table."""
-
-    name: str
-
-
-class ChangedRow(Document, frozen=True):
-    """A row that has other values now, by column."""
-
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-
-class DiffDocument(Document, frozen=True):
-    """How the stored rows differ from those of a moment.
-
-    Attributes:
-        since: The moment; null where nothing was stored before.
-        load_ids: The loads since then that changed rows.
-        repairs: A sentence for each that repaired what another program had changed.
-        sums: The sums of the changes, by name: `rows`, and each amount with its currency.
-        came: Rows that were not stored then.
-        went: Rows that are not stored now.
-    """
+class DiffDocument(Changes, frozen=True):
+    """How the stored rows differ from those of a moment."""
 
     dataset: str
     account: str
-    since: Moment | None
-    load_ids: list[int]
-    repairs: list[str]
-    sums: dict[str, SumsOfChanges]
-    came: list[dict[str, Any]]
-    went: list[dict[str, Any]]
-    changed: list[ChangedRow]
-
-
-class RevertDocument(Document, frozen=True):
-    """The load that has undone another one."""
-
-    reverted_load_id: int
-    load: Receipt
+    sums: list[SumsOfChanges]
 
 
 class _Moment(click.ParamType[datetime]):
@@ -122,36 +92,26 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         changes = changes_since(installation.database, declared, account, window, since=since)
         titles = account_titles(installation.database)
     sums = _sums(declared, changes)
-    output.document(
-        DiffDocument(
-            dataset=declared.name,
-            account=account,
-            since=changes.since,
-            load_ids=list(changes.loads),
-            repairs=list(changes.repairs),
-            sums=sums,
-            came=[dict(row) for row in changes.came],
-            went=[dict(row) for row in changes.went],
-            changed=[ChangedRow(before=dict(before), after=dict(after)) for before, after in changes.changed],
-        )
-    )
+    facts = msgspec.structs.asdict(changes)
+    output.document(DiffDocument(dataset=declared.name, account=account, sums=sums, **facts))
     began = f"since {moment_text(changes.since)}" if changes.since else "with the first load"
-    loads = ", ".join(map(str, changes.loads)) or "none"
+    loads = ", ".join(map(str, changes.load_ids)) or "none"
     output.table(
         f"{declared.table} of {with_title(account, titles)}, {began}",
-        [_NamedSums(name=name, **msgspec.structs.asdict(values)) for name, values in sums.items()],
+        sums,
         ("name", "came", "went", "changed_from", "changed_to"),
     )
     output.line(f"Loads that changed rows: {loads}")
     for repair in changes.repairs:
         output.line(f"  {repair}")
-    if not changes.loads and since is None:
+    if not changes.load_ids and since is None:
         output.line("Every row is as it was when its day was first read; --since an earlier moment shows what came.")
     _list(output, "+", changes.came)
     _list(output, "-", changes.went)
-    for before, after in changes.changed[:_ROWS_AT_MOST]:
-        key = ", ".join(str(after[name]) for name in declared.key)
-        values = "; ".join(f"{name} {before[name]} -> {after[name]}" for name in after if before[name] != after[name])
+    for row in changes.changed[:_ROWS_AT_MOST]:
+        key, before = ", ".join(str(row.after[name]) for name in declared.key), row.before
+        others = ((name, value) for name, value in row.after.items() if before[name] != value)
+        values = "; ".join(f"{name} {before[name]} -> {value}" for name, value in others)
         output.line(printable(f"~ {key}: {values}"))
     if max(len(changes.came), len(changes.went), len(changes.changed)) > _ROWS_AT_MOST:
         output.say(f"The first {_ROWS_AT_MOST} rows of each kind are shown; --json has all of them.")
@@ -159,7 +119,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
 
 @click.command()
 @click.argument("load", type=click.IntRange(1, 2**63 - 1))
-@json_option(RevertDocument)
+@json_option(Receipt)
 def revert(*, load: int, output: Output) -> None:
     """Make the window of LOAD what it was before that load.
 
@@ -177,20 +137,20 @@ def revert(*, load: int, output: Output) -> None:
         f"{receipt.dataset} of {receipt.account}, {receipt.window}, is what it was before load {load}: "
         f"{count_of(receipt.rows, 'row')} ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go "
         "back.",
-        RevertDocument(reverted_load_id=load, load=receipt),
+        receipt,
     )
 
 
-def _sums(dataset: Dataset, changes: Changes) -> dict[str, SumsOfChanges]:
+def _sums(dataset: Dataset, changes: Changes) -> list[SumsOfChanges]:
     """Return rows and amounts by kind of change."""
     sums = {
         "came": sums_of(dataset, changes.came),
         "went": sums_of(dataset, changes.went),
-        "changed_from": sums_of(dataset, (before for before, _ in changes.changed)),
-        "changed_to": sums_of(dataset, (after for _, after in changes.changed)),
+        "changed_from": sums_of(dataset, (row.before for row in changes.changed)),
+        "changed_to": sums_of(dataset, (row.after for row in changes.changed)),
     }
     names = dict.fromkeys(["rows", *(name for each in sums.values() for name in each)])
-    return {name: SumsOfChanges(**{kind: str(each.get(name, 0)) for kind, each in sums.items()}) for name in names}
+    return [SumsOfChanges(name=name, **{kind: str(each.get(name, 0)) for kind, each in sums.items()}) for name in names]
 
 
 def _list(output: Output, sign: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -36,11 +36,6 @@ _WAIT_SECONDS = 1.0
     type=click.FloatRange(0, 100),
     help="How many percent of the lists are empty or short on a day.",
 )
-@click.option(
-    "--turnover-days",
-    type=click.IntRange(1),
-    help="After so many days an account is added and the oldest is removed.",
-)
 @click.option("--continue", "continues", is_flag=True, help="Go on where it ended; give all other options again.")
 @fill_options
 def live(
@@ -49,7 +44,6 @@ def live(
     since: datetime | None,
     until: datetime | None,
     outages: float,
-    turnover_days: int | None,
     continues: bool,
     database_url: str | None,
     **sellers: int,
@@ -70,7 +64,7 @@ def live(
         raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
     if last is not None and last < first:
         raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")
-    options = LiveOptions(first, **sellers, outages=outages / 100, turnover_days=turnover_days)
+    options = LiveOptions(first, **sellers, outages=outages / 100)
     with open_sandbox(database_url) as database:
         if not continues:
             with output.progress("Generating sellers", None) as show:

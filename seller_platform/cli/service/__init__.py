@@ -6,7 +6,7 @@
 - `users`: the commands of users
 - `events`: the command that lists security events
 - `csv_loads`: the commands that load exchange rates and products
-- `options`: the option of the database, and how results are printed
+- `options`: the options of the database
 """
 
 import click

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.service.options import result_options, say
+from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.wire import MCP
 from seller_platform.service.oauth.applications import add_application, applications_of
@@ -75,10 +75,9 @@ def application_add(
     text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
     if public:
         text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
-    added = AddedApplication(
-        client_id=client_id, client_secret=client_secret or None, redirect_uris=list(redirect_uris)
-    )
-    say(output, text, added)
+    uris = list(redirect_uris)
+    output.document(AddedApplication(client_id=client_id, client_secret=client_secret or None, redirect_uris=uris))
+    output.line(text)
 
 
 @application.command("list")

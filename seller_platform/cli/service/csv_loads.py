@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.service.options import result_options, say
+from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
+from seller_platform.counts import count_of
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 
@@ -29,8 +30,7 @@ def rates_load(*, file: Path, database: Database, output: Output) -> None:
     """
     loaded = load_rates(database, file)
     days, currencies = f"{loaded.first_day}..{loaded.last_day}", ", ".join(loaded.currencies)
-    count = f"{loaded.rates} exchange rate{'s were' if loaded.rates != 1 else ' was'} loaded"
-    say(output, f"{count}: {currencies}, {days}.", loaded)
+    output.result(f"{count_of(loaded.rates, 'exchange rate', 'was')} loaded: {currencies}, {days}.", loaded)
 
 
 @click.group(cls=CommandGroup)
@@ -50,6 +50,5 @@ def products_load(*, file: Path, database: Database, output: Output) -> None:
     with an error is not loaded at all.
     """
     loaded = load_products(database, file)
-    count = f"{loaded.products} product{'s were' if loaded.products != 1 else ' was'} loaded"
-    text = f"{count}, {loaded.with_parent} with a parent, of {', '.join(loaded.accounts)}."
-    say(output, text, loaded)
+    count, accounts = count_of(loaded.products, "product", "was"), ", ".join(loaded.accounts)
+    output.result(f"{count} loaded, {loaded.with_parent} with a parent, of {accounts}.", loaded)

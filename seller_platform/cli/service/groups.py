@@ -2,23 +2,18 @@
 
 import click
 
-from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import result_options, say
+from seller_platform.cli.output import Document, DoneDocument, Output
+from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.warehouse.postgres.database import Database
 
 
-class GroupDocument(Document, frozen=True):
+class GroupAccounts(Document, frozen=True):
     """A group of a user's accounts, by its title."""
 
     email: str
     title: str
-
-
-class GroupAccounts(GroupDocument, frozen=True):
-    """A group with its accounts."""
-
     accounts: list[str]
 
 
@@ -37,12 +32,11 @@ def group() -> None:
 @click.argument("email")
 @click.argument("title")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options(GroupAccounts)
+@result_options(DoneDocument)
 def group_set(*, email: str, title: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
     set_group(database, email, title, accounts)
-    document = GroupAccounts(email=email, title=title, accounts=list(accounts))
-    say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
+    output.done(f"The group {title} of {email} holds {', '.join(accounts)}.")
 
 
 @group.command("list")
@@ -59,8 +53,8 @@ def group_list(*, email: str, database: Database, output: Output) -> None:
 @group.command("remove")
 @click.argument("email")
 @click.argument("title")
-@result_options(GroupDocument)
+@result_options(DoneDocument)
 def group_remove(*, email: str, title: str, database: Database, output: Output) -> None:
     """Remove a group; its accounts stay the user's."""
     remove_group(database, email, title)
-    say(output, f"The group {title} of {email} is removed.", GroupDocument(email=email, title=title))
+    output.done(f"The group {title} of {email} is removed.")

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from seller_platform.cli.installation import expect_home, make_home, service_url
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import json_option
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.migrations.pending import migrate
@@ -65,9 +65,3 @@ def result_options(
         return database_options(json_option(document)(with_database), creates=creates)
 
     return with_options
-
-
-def say(output: Output, text: str, document: msgspec.Struct) -> None:
-    """Print a result: a text for people, or the document."""
-    output.document(document)
-    output.line(text)

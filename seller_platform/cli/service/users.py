@@ -2,12 +2,11 @@
 
 import sys
 from datetime import timedelta
-from typing import Literal
 
 import click
 
-from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import result_options, say
+from seller_platform.cli.output import Document, DoneDocument, Output
+from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
@@ -28,43 +27,20 @@ from seller_platform.warehouse.postgres.database import Database
 _LOCAL_URL = "http://127.0.0.1:8700"
 
 
-class UserDocument(Document, frozen=True):
-    """A user whose password was changed."""
-
-    email: str
-
-
-class AddedUser(UserDocument, frozen=True):
-    """A user that was added."""
-
-    user_id: int
-
-
-class UserAccounts(UserDocument, frozen=True):
-    """Accounts that a user may read now, or no longer."""
-
-    accounts: list[str]
-
-
-class UserState(UserDocument, frozen=True):
-    """Whether a user may log in."""
-
-    state: Literal["active", "closed"]
-
-
 class UsersDocument(Document, frozen=True):
     """All users, by e-mail address."""
 
     users: list[ListedUser]
 
 
-class ResetLink(UserDocument, frozen=True):
+class ResetLink(Document, frozen=True):
     """A link that sets a new password.
 
     Attributes:
         hours: How long it is valid.
     """
 
+    email: str
     url: str
     hours: float
 
@@ -77,12 +53,12 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@result_options(AddedUser)
+@result_options(DoneDocument)
 def user_add(*, email: str, name: str | None, database: Database, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
-    user_id = add_user(database, email, name or email.partition("@")[0], password)
-    say(output, f"User {email} was added.", AddedUser(user_id=user_id, email=email))
+    add_user(database, email, name or email.partition("@")[0], password)
+    output.done(f"User {email} was added.")
 
 
 @user.command("list")
@@ -96,7 +72,7 @@ def user_list(*, database: Database, output: Output) -> None:
 
 @user.command("password")
 @click.argument("email")
-@result_options(UserDocument)
+@result_options(DoneDocument)
 def user_password(*, email: str, database: Database, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
@@ -104,48 +80,47 @@ def user_password(*, email: str, database: Database, output: Output) -> None:
     """
     password = _password()
     set_password(database, email, password)
-    say(output, f"The password of {email} was changed; they must log in again.", UserDocument(email=email))
+    output.done(f"The password of {email} was changed; they must log in again.")
 
 
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options(UserAccounts)
+@result_options(DoneDocument)
 def user_grant(*, email: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Let a user read accounts, named by their keys or titles."""
     keys = account_keys_named(database, accounts)
     grant_accounts(database, email, keys)
-    say(output, f"{email} may read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
+    output.done(f"{email} may read {', '.join(keys)}.")
 
 
 @user.command("revoke")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options(UserAccounts)
+@result_options(DoneDocument)
 def user_revoke(*, email: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
     keys = account_keys_named(database, accounts)
     revoke_accounts(database, email, keys)
-    say(output, f"{email} may no longer read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
+    output.done(f"{email} may no longer read {', '.join(keys)}.")
 
 
 @user.command("close")
 @click.argument("email")
-@result_options(UserState)
+@result_options(DoneDocument)
 def user_close(*, email: str, database: Database, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
     set_status(database, email, "closed")
-    text = f"{email} is closed: all sessions and approved access have ended."
-    say(output, text, UserState(email=email, state="closed"))
+    output.done(f"{email} is closed: all sessions and approved access have ended.")
 
 
 @user.command("reopen")
 @click.argument("email")
-@result_options(UserState)
+@result_options(DoneDocument)
 def user_reopen(*, email: str, database: Database, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
     set_status(database, email, "active")
-    say(output, f"{email} may log in again.", UserState(email=email, state="active"))
+    output.done(f"{email} may log in again.")
 
 
 @user.command("reset-link")
@@ -170,7 +145,8 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."
     if base_url == _LOCAL_URL:
         text += f"\n{_LOCAL_URL} is assumed; where the service has another URL, use --service-url."
-    say(output, text, ResetLink(email=email, url=link, hours=hours))
+    output.document(ResetLink(email=email, url=link, hours=hours))
+    output.line(text)
 
 
 def _password() -> str:

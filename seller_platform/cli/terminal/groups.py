@@ -4,14 +4,11 @@ The commands of a `LazyGroup` are imported when they run: Dagster alone takes a 
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
-
-from seller_platform.cli.terminal.progress import starting
 
 
 class CommandGroup(click.Group):
@@ -36,12 +33,11 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(self._modules)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self._modules:
             return None
         module, _ = self._modules[cmd_name]
-        with nullcontext() if ctx.resilient_parsing else starting():  # a shell that completes names shows no text
-            command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
+        command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _WAIT_SECONDS = 0.5  # a step that ends sooner shows nothing
-_STARTING, _ERASE = "Starting", "\r\x1b[2K"
 
 _lock = threading.RLock()
 _shown: "Progress | None" = None  # of all steps: a process has one terminal
@@ -87,21 +86,6 @@ def progress(words: str, total: int | None = None) -> Iterator[Step]:
     finally:
         timer.cancel()
         step.end()
-
-
-@contextmanager
-def starting() -> Iterator[None]:
-    """Say that the command starts while its modules are imported, if standard error is a terminal."""
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    try:
-        sys.stderr.write(_STARTING)
-        sys.stderr.flush()
-        yield
-    finally:
-        sys.stderr.write(_ERASE)
-        sys.stderr.flush()
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import click
 from seller_platform import __version__, interruption
 from seller_platform.cli.completion import COMPLETE
 from seller_platform.cli.terminal.groups import LazyGroup
-from seller_platform.cli.terminal.progress import starting
 from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
 
@@ -74,11 +73,10 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         """
         interruption.begin()
         uses_demo = uses_demo and context.invoked_subcommand not in ("demo", "dev")
-        with starting():
-            # Imported here because `--help` needs none of them, and they take most of its time.
-            from seller_platform.commands import use_start
-            from seller_platform.logs import write_json_logs
-            from seller_platform.settings import read_settings
+        # Imported here because `--help` needs none of them, and they take most of its time.
+        from seller_platform.commands import use_start
+        from seller_platform.logs import write_json_logs
+        from seller_platform.settings import read_settings
 
         os.environ.pop(DEMO, None)
         if any(name.lower().endswith("_proxy") for name in os.environ):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
-    CostsNotWrittenError,
+    PartsFailedError,
     ReauthorizationRequiredError,
     RequestError,
     RequestRefusedError,
@@ -75,9 +75,9 @@ class Applied:
             return None
         problems = {str(write): write.problem or _UNFINISHED[write.state] for write in open_writes}
         codes = [error.exit_code for error in self.failures.values()]
-        return CostsNotWrittenError(
-            self.plan.id, problems, planned=len(self.plan.writes), exit_code=max(codes, default=5)
-        )
+        done = f"written by cost plan {self.plan.id}, which `seller-platform costs apply {self.plan.id}` continues"
+        any_done = len(open_writes) < len(self.plan.writes)
+        return PartsFailedError(problems, "SKU", done, exit_code=max(codes, default=5), any_done=any_done)
 
 
 def apply_plan(

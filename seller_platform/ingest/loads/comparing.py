@@ -169,10 +169,10 @@ def _examples(dataset: Dataset, apart: RowsApart) -> Iterator[str]:
 
     listed, stored, changed = compared(dataset, apart.first_stored, apart.first_listed)
     lines = [
-        f"{named(old)}: {name} {old[name]} is stored, {value} is listed"
-        for old, new in changed
-        for name, value in new.items()
-        if old[name] != value
+        f"{named(row.before)}: {name} {row.before[name]} is stored, {value} is listed"
+        for row in changed
+        for name, value in row.after.items()
+        if row.before[name] != value
     ]
     lines += [*(f"{named(row)}: not stored" for row in listed), *(f"{named(row)}: not listed" for row in stored)]
     yield from lines[:_ROWS_SHOWN]

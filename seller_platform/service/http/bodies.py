@@ -8,7 +8,7 @@ from typing import NoReturn
 import msgspec
 from starlette.requests import Request
 
-from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, UnreadableCodingError
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import MOST_FIELDS, parse_fields, shown
 from seller_platform.service.http.responses import JSON
 
@@ -19,6 +19,7 @@ LARGEST_FORM_BYTES = 64 << 10
 _PROBLEM = re.compile(r"(?:Object missing required field )?(?:`(\w+)`)?\s*(.*?)\s*(?:- at `\$(.*)`)?", re.DOTALL)
 _WORDS = {"str": "text", "decimal": "number", "array": "list"}
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
+_SEND_PLAIN = "send the body uncompressed, in UTF-8"
 
 
 async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict[str, str]:
@@ -27,10 +28,8 @@ async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict
     Fields without a value are left out (RFC 6749 section 3.2).
 
     Raises:
-        ApiError: The body is not a form.
-        UnreadableCodingError: The body is compressed, or not in UTF-8.
-        BodyTooLargeError: The body is larger than 64 KiB.
-        ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
+        ApiError: The body is no form, is larger than 64 KiB, is compressed or not in UTF-8; or a field was sent twice,
+            or has a NUL character.
     """
     _check_type(request, FORM)
     body = await _read_body(request, LARGEST_FORM_BYTES)
@@ -47,9 +46,7 @@ async def read_json(request: Request) -> dict[str, object]:
     Numbers are exact decimals.
 
     Raises:
-        ApiError: The body is of another type.
-        UnreadableCodingError: The body is compressed, or not in UTF-8.
-        BodyTooLargeError: The body is larger than 1 MiB.
+        ApiError: The body is of another type, is larger than 1 MiB, is compressed or not in UTF-8.
         InvalidParametersError: The body is not JSON, or not an object.
     """
     body = await _read_body(request, LARGEST_JSON_BYTES)
@@ -73,11 +70,11 @@ def _check_type(request: Request, expected: str) -> None:
         raise ApiError(f"the content type is {content_type[:100]!r}; send {expected}", status=415)
     coding = request.headers.get("content-encoding", "identity").strip()
     if coding.lower() != "identity":
-        raise UnreadableCodingError("content encoding", coding[:100])
+        raise ApiError(f"the content encoding is {coding[:100]!r}; {_SEND_PLAIN}", status=415)
     for parameter in parameters:
-        name, _, charset = parameter.partition("=")
-        if name.strip().lower() == "charset" and charset.strip(' "').lower() not in _UTF_8:
-            raise UnreadableCodingError("charset", charset.strip(' "')[:100])
+        name, _, charset = (part.strip(' "') for part in parameter.partition("="))
+        if name.lower() == "charset" and charset.lower() not in _UTF_8:
+            raise ApiError(f"the charset is {charset[:100]!r}; {_SEND_PLAIN}", status=415)
 
 
 def parse_json(body: bytes) -> object:
@@ -138,11 +135,11 @@ async def _read_body(request: Request, largest: int) -> bytes:
     """Return the body of a request.
 
     Raises:
-        BodyTooLargeError: The body is larger than `largest` bytes.
+        ApiError: The body is larger than `largest` bytes.
     """
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > largest:
-            raise BodyTooLargeError(f"the body is larger than {largest} bytes; send less")
+            raise ApiError(f"the body is larger than {largest} bytes; send less", status=413)
     return body

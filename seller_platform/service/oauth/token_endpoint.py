@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
+from seller_platform.errors import ApiError, TokenEndpointError
 from seller_platform.service.http.bodies import problem_of, read_form
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicDocument, base_url_of, token_answer
@@ -117,9 +117,7 @@ async def _read_token_form(request: Request) -> dict[str, str]:
     try:
         return await read_form(request)
     except ApiError as error:
-        is_kept = isinstance(error, BodyTooLargeError | UnreadableCodingError)
-        status = error.status if is_kept else 400
-        raise TokenEndpointError("invalid_request", error.message, status=status) from None
+        raise TokenEndpointError("invalid_request", error.message, status=error.status) from None
 
 
 async def _authenticate_application(connection: Connection, request: Request, form: Mapping[str, str]) -> Application:

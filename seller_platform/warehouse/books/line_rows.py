@@ -59,7 +59,7 @@ class ExplainedEntry:
     lines: Sequence[Mapping[str, Any]]
     is_booked: bool
     rows: Sequence[Mapping[str, Any]]
-    origins: Sequence[Provenance]
+    origins: tuple[Provenance, ...]
 
     @property
     def amounts(self) -> list[Decimal]:

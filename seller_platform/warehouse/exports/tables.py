@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from seller_platform.errors import PartitionsFailedError, SellerPlatformError, SettingsError
+from seller_platform.errors import PartsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
@@ -135,7 +135,7 @@ def replace_rows(
         _write_checkpoint(table, url)
 
 
-def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
+def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartsFailedError | None]:
     """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
 
     Files that a killed export left are deleted with them, and first what a power loss left in part. The log of a table
@@ -171,7 +171,7 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
                         _sync(table, url, first)
             except SellerPlatformError as error:
                 failures[source.table] = str(error)
-    return files, PartitionsFailedError(failures, what="table", done="pruned") if failures else None
+    return files, PartsFailedError(failures, "table", "pruned") if failures else None
 
 
 @contextmanager

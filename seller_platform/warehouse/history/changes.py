@@ -2,11 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from sqlalchemy import Connection, Select, Table, and_, exists, func, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
@@ -27,26 +27,31 @@ from seller_platform.warehouse.schema.tables import (
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Changes:
+class ChangedRow(msgspec.Struct, frozen=True):
+    """A row that has other values now, by column."""
+
+    before: Row
+    after: Row
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the stored rows of an account differ from those of a moment.
 
     Attributes:
         since: The moment; where none was given, when the load before the newest change ended; without a change, when
-            the newest load that brought rows did.
-        loads: The loads since then that changed rows.
+            the newest load that brought rows did; null where nothing was stored before.
+        load_ids: The loads since then that changed rows.
         repairs: A sentence for each of those that repaired what another program had changed.
         came: Rows that were not stored then.
         went: Rows that are not stored now.
-        changed: The former and the present row of each key that is stored then and now, with other values.
     """
 
-    since: datetime | None
-    loads: Sequence[int]
-    repairs: Sequence[str]
-    came: Sequence[Row]
-    went: Sequence[Row]
-    changed: Sequence[tuple[Row, Row]]
+    since: Annotated[datetime, msgspec.Meta(tz=True)] | None
+    load_ids: list[int]
+    repairs: list[str]
+    came: list[Row]
+    went: list[Row]
+    changed: list[ChangedRow]
 
 
 def changes_since(
@@ -92,7 +97,8 @@ def changes_since(
         before = since or max((at for number, at in ended.items() if not loads or number < loads[-1]), default=None)
         former, present = _rows(connection, dataset, account, window, loads)
     repairs = [each for number, at, _, notes in found if number in loads for each in repairs_of(number, at, notes)]
-    return Changes(before, loads, repairs, *compared(dataset, former, present))
+    came, went, changed = compared(dataset, former, present)
+    return Changes(since=before, load_ids=loads, repairs=repairs, came=came, went=went, changed=changed)
 
 
 def repairs_of(load_id: int, moment: datetime, notes: Row | None) -> Iterator[str]:
@@ -160,8 +166,8 @@ def _fetched(connection: Connection, statement: Select[Any]) -> list[Row]:
 
 def compared(
     dataset: Dataset, former: Sequence[Row], present: Sequence[Row]
-) -> tuple[list[Row], list[Row], list[tuple[Row, Row]]]:
-    """Return the rows that came, those that went, and the pairs that changed."""
+) -> tuple[list[Row], list[Row], list[ChangedRow]]:
+    """Return the rows that came, those that went, and those that changed."""
     came = list(_without(present, former))
     went = list(_without(former, present))
     if not dataset.key:
@@ -174,10 +180,10 @@ def compared(
     for row in came:
         versions = by_key[tuple(row[name] for name in names)]
         if versions:
-            changed.append((versions.pop(0), row))
+            changed.append(ChangedRow(versions.pop(0), row))
         else:
             new.append(row)
-    paired = Counter(id(pair[0]) for pair in changed)
+    paired = Counter(id(each.before) for each in changed)
     return new, [row for row in went if id(row) not in paired], changed
 
 

@@ -1,9 +1,8 @@
 """Where a stored row came from: its load, its page and its request."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from typing import Any, TypeAlias
+from datetime import date, datetime
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,7 +13,7 @@ from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Sourc
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError, followed
-from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key
+from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key, base_urls
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
@@ -38,11 +37,6 @@ class Request(msgspec.Struct, frozen=True):
     params: dict[str, str]
     is_exact: bool
 
-    @classmethod
-    def of(cls, path: str, params: Mapping[str, str], *, is_exact: bool = True) -> "Request":
-        """Return the request with its path at the API that the account's connection reads."""
-        return cls(f"{path}?{urlencode(params)}" if params else path, dict(params), is_exact)
-
 
 class FormerVersion(msgspec.Struct, frozen=True):
     """A former version of a row.
@@ -59,49 +53,38 @@ class FormerVersion(msgspec.Struct, frozen=True):
     differed: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """A stored row and where it came from.
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stored row, and where it came from.
 
     Attributes:
-        row: Its values, by column of the contract.
         extra: Fields that the contract does not know.
-        slice_value: The local day, or for an account of `seller.accounts` the connection.
+        local_day: Its day; null for an account.
+        connection: For an account, the connection that lists it.
         page: The page that brought it, counted through the load.
-        receipt: The load that brought it; None where its receipt was pruned.
-        request: None for a row whose load is not known.
-        history: Every receipt of a load that read the row's day, oldest first.
-        former: Its former versions, oldest first; none for a dataset without a key.
-        gone_load_id: The load that no longer listed it; None for a row that is stored.
+        load: Null where its receipt was pruned.
+        first_load_id: The load that first brought a row of this key.
+        confirmed_load_ids: The loads that found the row as it was.
+        confirmed_at: When the last of them ended.
+        former_versions: The oldest first; none for a dataset without a key.
+        history: Every load of its day, the oldest first.
+        gone_load_id: The load that no longer listed it; null for a row that is stored.
     """
 
-    dataset: Dataset
-    row: Mapping[str, Any]
-    extra: Mapping[str, Any] | None
+    row: dict[str, Any]
+    extra: dict[str, Any] | None
     account: str
-    slice_value: date | str
-    load_id: int
+    local_day: date | None
+    connection: str | None
     page: int
-    receipt: Receipt | None
+    load_id: int
+    load: Receipt | None
     request: Request | None
-    history: tuple[Receipt, ...]
-    former: tuple[FormerVersion, ...]
-    gone_load_id: int | None = None
-
-    @property
-    def confirmed(self) -> tuple[Receipt, ...]:
-        """The loads since then that read the row's day; each of them found the row as it was."""
-        gone = self.gone_load_id
-        later = (each for each in self.history if each.id > self.load_id and (gone is None or each.id < gone))
-        # A revert reads nothing.
-        return tuple(
-            each for each in later if each.verdict is not CountVerdict.HELD and "reverts_load" not in (each.notes or {})
-        )
-
-    @property
-    def first_load_id(self) -> int:
-        """The load that first brought a row of this key."""
-        return min([self.load_id, *(version.load_id for version in self.former)])
+    first_load_id: int
+    confirmed_load_ids: list[int]
+    confirmed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None
+    former_versions: list[FormerVersion]
+    history: list[Receipt]
+    gone_load_id: int | None
 
 
 def conditions_of(dataset: Dataset, key: Sequence[str]) -> dict[str, str]:
@@ -212,9 +195,11 @@ def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> 
     Args:
         rows: Rows of the tables of the dataset in schemas `seller` and `history`, with all their columns, in UTC.
     """
-    owners = accounts_by_key(database, {row["account"] for row in rows})
+    owners, urls = accounts_by_key(database, {row["account"] for row in rows}), base_urls(database)
     with database.begin() as connection:
-        return tuple(_provenance(connection, dataset, row, owners[row["account"]].account) for row in rows)
+        return tuple(
+            _provenance(connection, dataset, row, owners[row["account"]].account, urls[row["account"]]) for row in rows
+        )
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
@@ -234,7 +219,7 @@ def _condition(
     return and_(*met)
 
 
-def _history(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Receipt, ...]:
+def _history(connection: Connection, dataset: Dataset, row: _Row) -> list[Receipt]:
     statement = select(LOADS).where(LOADS.c.dataset == dataset.name)
     if dataset.slicing is Slicing.CONNECTION:
         statement = statement.where(LOADS.c.account == row[dataset.slice_column])
@@ -246,12 +231,12 @@ def _history(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Recei
     if dataset.source is Source.REPORT:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == row[_REPORT_ID])
     rows = connection.execute(statement.order_by(LOADS.c.id)).mappings()
-    return tuple(Receipt.of(each) for each in rows)
+    return list(map(Receipt.of, rows))
 
 
-def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[FormerVersion, ...]:
+def _former(connection: Connection, dataset: Dataset, row: _Row) -> list[FormerVersion]:
     if not dataset.key:
-        return ()
+        return []
     table = history_of(dataset)
     same = and_(
         table.c.account == row["account"],
@@ -264,7 +249,7 @@ def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Former
         same = and_(same, table.c[LOCAL_DAY] == row[LOCAL_DAY])
     versions = connection.execute(select(table).where(same).order_by(table.c.gone_load_id, table.c.load_id)).mappings()
     names = [column.name for column in (*dataset.columns, *dataset.tags)]
-    return tuple(
+    return [
         FormerVersion(
             each[_LOAD_ID],
             each[GONE_LOAD_ID],
@@ -272,40 +257,55 @@ def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Former
             {name: each[name] for name in names if each[name] != row[name]},
         )
         for each in versions
-    )
+    ]
 
 
-def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: Account) -> Provenance:
-    history = _history(connection, dataset, row)
-    receipt = next((each for each in history if each.id == row[_LOAD_ID]), None)
+def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: Account, base_url: str) -> Provenance:
+    load_id, gone, history = row[_LOAD_ID], row.get(GONE_LOAD_ID), _history(connection, dataset, row)
+    load = next((each for each in history if each.id == load_id), None)
+    request = None
+    if load is not None:
+        params, is_exact = _request(connection, dataset, row, account, load)
+        request = Request(f"{base_url}{dataset.path}?{urlencode(params)}".rstrip("?"), dict(params), is_exact)
+    former = _former(connection, dataset, row)
+    later = (each for each in history if each.id > load_id and (gone is None or each.id < gone))
+    # Each later load of the day found the row as it was; a revert reads nothing.
+    confirmed = [
+        each for each in later if each.verdict is not CountVerdict.HELD and "reverts_load" not in (each.notes or {})
+    ]
     return Provenance(
-        dataset=dataset,
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
         extra=row[_EXTRA],
         account=row["account"],
-        slice_value=row[dataset.slice_column],
-        load_id=row[_LOAD_ID],
+        local_day=row.get(LOCAL_DAY),
+        connection=row.get("connection"),
         page=row[_PAGE],
-        receipt=receipt,
-        request=_request(connection, dataset, row, account, receipt) if receipt else None,
+        load_id=load_id,
+        load=load,
+        request=request,
+        first_load_id=min([load_id, *(version.load_id for version in former)]),
+        confirmed_load_ids=[each.id for each in confirmed],
+        confirmed_at=confirmed[-1].finished_at if confirmed else None,
+        former_versions=former,
         history=history,
-        former=_former(connection, dataset, row),
-        gone_load_id=row.get(GONE_LOAD_ID),
+        gone_load_id=gone,
     )
 
 
-def _request(connection: Connection, dataset: Dataset, row: _Row, account: Account, receipt: Receipt) -> Request:
-    """Return the request that brought a row.
+def _request(
+    connection: Connection, dataset: Dataset, row: _Row, account: Account, receipt: Receipt
+) -> tuple[Mapping[str, str], bool]:
+    """Return the parameters of the request that brought a row, and whether it asks for the row's page.
 
     A load counts its pages through all of its lists; each list counts its own from 1.
     """
     match dataset.source:
         case Source.DISCOVERY:
-            return Request.of(dataset.path, {})
+            return {}, True
         case Source.REPORT:
-            return Request.of(dataset.path, {**account.selection, _REPORT_ID: row[_REPORT_ID]})
+            return {**account.selection, _REPORT_ID: row[_REPORT_ID]}, True
         case Source.PRODUCT_LOOKUP:
-            return Request.of(dataset.path, {**account.selection, _SKU: row[_SKU]})
+            return {**account.selection, _SKU: row[_SKU]}, True
     # Rows of the load may be gone since.
     shared = [column.name for column in table_for(dataset).c]
     tables = (select(*(table.c[name] for name in shared)) for table in (table_for(dataset), history_of(dataset)))
@@ -327,5 +327,4 @@ def _request(connection: Connection, dataset: Dataset, row: _Row, account: Accou
         days = select(func.min(day), func.max(day)).where(same_list, columns.page == row[_PAGE])
         start, last_day = connection.execute(days).one()
         window, number = Window(start, Window.day(last_day).end), 1
-    query = ListQuery(dataset, account, window if dataset.is_dated else None, value, number)
-    return Request.of(dataset.path, query.params, is_exact=is_exact)
+    return ListQuery(dataset, account, window if dataset.is_dated else None, value, number).params, is_exact

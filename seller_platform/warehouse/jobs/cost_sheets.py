@@ -39,7 +39,7 @@ from seller_platform.contract.cost_periods import (
 )
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
-from seller_platform.errors import CostSheetError, RequestError
+from seller_platform.errors import RequestError, SheetError
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.postgres.database import Database
 
@@ -64,9 +64,9 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, Account])
 
     Raises:
         RequestError: There is no such file or table.
-        CostSheetError: It cannot be read, or has values that cannot be written.
+        SheetError: It cannot be read, or has values that cannot be written.
     """
-    path, problems = Path(source), Problems(source, CostSheetError)
+    path, problems = Path(source), Problems(source)
     name = None if path.exists() else _TABLE_NAME.fullmatch(source)
     lines = csv_lines(path, _column_problems, problems) if name is None else _rows(database, *name.groups())
     return costs_of_lines(list(lines), accounts, problems)
@@ -80,7 +80,7 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
         problems: Those that were met while the lines were read.
 
     Raises:
-        CostSheetError: There are problems, or a line has values that cannot be written.
+        SheetError: There are problems, or a line has values that cannot be written.
     """
     lines_of: dict[Product, list[Line]] = {}
     for line in lines:
@@ -121,7 +121,7 @@ def _rows(database: Database, schema: str, name: str) -> Iterator[Line]:
         rows: Result[Any] = connection.execute(select(literal_column("*")).select_from(relation))
         columns = tuple(rows.keys())
         if wrong := _column_problems(columns):
-            raise CostSheetError(source, wrong)
+            raise SheetError(source, wrong)
         for number, row in enumerate(rows, 1):
             yield Line(f"row {number}", _cells(source, number, columns, row))
 
@@ -136,7 +136,7 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
         match value:
             case float():
                 problem = f"{value!r} is a binary floating-point number, which holds no exact amount; store numeric"
-                raise CostSheetError(source, [f"row {number}, column {name}: {problem}"])
+                raise SheetError(source, [f"row {number}, column {name}: {problem}"])
             case None:
                 cells[name] = ""
             case Decimal():

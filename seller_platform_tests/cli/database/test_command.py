@@ -63,7 +63,7 @@ def test_a_password_of_a_file_is_not_printed(tmp_path: Path) -> None:
     removed = _run("dora", "--remove", "--json")
 
     assert "canary" not in result.output
-    assert json.loads(removed.stdout) == {"reader": "dora", "removed": True}
+    assert json.loads(removed.stdout) == {"message": "dora was removed."}
     with pytest.raises(ReaderError, match="'dora' is no role of this server"):
         _run("dora", "--remove")
 

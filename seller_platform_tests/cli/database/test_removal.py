@@ -66,7 +66,7 @@ def test_a_server_is_deleted_after_a_question_and_not_while_it_is_used(server: E
     assert is_kept
     assert f"Delete the PostgreSQL server of {home} and all its rows, in {data}" in refused.stderr
     assert "Nothing was deleted." in refused.stderr
-    assert json.loads(deleted.stdout) == {"deleted": [str(data)]}
+    assert json.loads(deleted.stdout) == {"message": f"Deleted: {data}."}
     assert home.is_dir()
     assert not (home / EMBEDDED_FOLDER).exists()
     assert not data.exists()
@@ -118,7 +118,7 @@ def test_what_a_deleted_home_has_left_is_removed_by_the_command_of_doctor(server
     removed = _remove("--yes", "--json", *shlex.split(line))
     again = _remove("--yes", *shlex.split(line))
 
-    assert json.loads(removed.stdout) == {"deleted": [str(left)]}
+    assert json.loads(removed.stdout) == {"message": f"Deleted: {left}."}
     assert not left.exists()
     assert list(examine_root_data(home / EMBEDDED_FOLDER, root_data)) == []
     assert again.exit_code == 2

@@ -83,7 +83,6 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
     assert row["load"]["verdict"] == "unverifiable"
     assert row["load_id"] == row["load"]["load_id"]
     assert row["load"]["requests"] >= row["load"]["pages"] >= row["page"]
-    assert row["run"]["url"] == f"http://dagster:3000/runs/{row['load']['run_id']}"
     assert [load["load_id"] for load in row["history"]] == [row["load_id"]]
 
 
@@ -93,7 +92,7 @@ def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str
     assert result.returncode == 0, result.stderr
     (row,) = _rows(variables, "orders", ORDER)
     assert f"GET {row['request']['url']}" in result.stdout
-    assert row["run"]["url"] in result.stdout
+    assert f"http://dagster:3000/runs/{row['load']['run_id']}" in result.stdout
     assert 'None\\t"x"\\' in result.stdout
     assert "is_gift (not in the contract)" in result.stdout
     assert "Every load of its day" in result.stdout

@@ -42,7 +42,8 @@ def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, st
     assert ", SKU: order_total 7.00 -> 9.00" in shown.stdout
     assert "+ platform_order_id=new" in shown.stdout
     assert "- platform_order_id=gone" in shown.stdout
-    assert told["sums"]["order_total USD"] == {
+    assert told["sums"][-1] == {
+        "name": "order_total USD",
         "came": "3.00",
         "went": "1.00",
         "changed_from": "7.00",
@@ -58,4 +59,4 @@ def test_revert_brings_back_what_was_stored_before_a_load(database: Database, va
 
     names = database.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
     assert names == ["gone", "kept", "raised"]
-    assert reverted["load"]["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}
+    assert reverted["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}

@@ -248,7 +248,7 @@ def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(plann
     assert (write.state, write.written_at, write.written_by) == (WriteState.PLANNED, None, None)
     assert write.problem is not None
     assert write.problem.endswith("(nothing was changed)")
-    assert "Where the plan itself is wrong" in str(applied.problem)
+    assert f"costs apply {plan.id}` continues" in str(applied.problem)
     with pytest.raises(RequestError, match="nothing of it was written, so there is nothing to undo"):
         plan_undo(lambda _: planner.api, planner.database, applied.plan, made_by="ann")
     assert planner.shop.requests == ["GET", "DELETE"]

@@ -11,7 +11,7 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.wire import COST_PERIODS_PATH
-from seller_platform.errors import ProductFileError, RateFileError
+from seller_platform.errors import SheetError
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
@@ -92,7 +92,7 @@ def test_each_wrong_line_of_products_is_named_and_none_is_loaded(shop: Database,
         "us-1,A,B-A,Name,,": "SKU 'A' of us-1 stands in line 2; keep one",
     }
 
-    with pytest.raises(ProductFileError) as caught:
+    with pytest.raises(SheetError) as caught:
         header = "account,sku,asin,product_name,buybox_price,lead_time_days"
         _load(shop, tmp_path, "us-1,A,B-A,Name,1,1", *wrong, header=header)
 
@@ -160,7 +160,7 @@ def test_each_wrong_line_of_rates_is_named_and_none_is_loaded(database: Database
         "2026-03-01,USD,1.2": "the rate of USD on 2026-03-01 stands in line 2; keep one",
     }
 
-    with pytest.raises(RateFileError) as caught:
+    with pytest.raises(SheetError) as caught:
         _load_rates(database, tmp_path, "2026-03-01,USD,1.1", *wrong)
 
     _assert_named(caught.value.problems, [*wrong.values()])

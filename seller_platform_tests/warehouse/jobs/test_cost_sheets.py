@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
-from seller_platform.errors import CostSheetError, RequestError
+from seller_platform.errors import RequestError, SheetError
 from seller_platform.warehouse.jobs.cost_sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
@@ -30,7 +30,7 @@ def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -
 
 
 def _problems(database: Database, folder: Path, *lines: str, header: str = HEADER) -> list[str]:
-    with pytest.raises(CostSheetError) as caught:
+    with pytest.raises(SheetError) as caught:
         _read(database, folder, *lines, header=header)
     assert str(caught.value).startswith(f"{folder / 'costs.csv'} cannot be planned:")
     assert str(caught.value).endswith("run `seller-platform costs plan` again")
@@ -234,14 +234,14 @@ def test_a_file_that_is_no_sheet_is_reported(database: Database, tmp_path: Path,
     file = tmp_path / "costs.csv"
     file.write_bytes(content)
 
-    with pytest.raises(CostSheetError) as caught:
+    with pytest.raises(SheetError) as caught:
         read_costs(database, str(file), ACCOUNTS)
 
     assert caught.value.problems[0].startswith(message)
 
 
 def test_a_file_or_table_that_is_not_there_is_named(database: Database, tmp_path: Path) -> None:
-    with pytest.raises(CostSheetError, match="No such file"):
+    with pytest.raises(SheetError, match="No such file"):
         read_costs(database, str(tmp_path / "none.csv"), ACCOUNTS)
     with pytest.raises(RequestError, check=lambda error: error.code == "UnknownTableError", match=r"'marts\.none'"):
         read_costs(database, "marts.none", ACCOUNTS)
@@ -290,7 +290,7 @@ def test_a_problem_in_a_table_is_reported_by_row_and_column(
         f"INSERT INTO public.costs VALUES ('us-1', 'A', '2026-01-01', '2026-01-31', 'Freight', 'USD', {value})",
     )
 
-    with pytest.raises(CostSheetError) as caught:
+    with pytest.raises(SheetError) as caught:
         read_costs(database, "public.costs", ACCOUNTS)
 
     assert caught.value.problems[0].startswith(message)

@@ -121,7 +121,9 @@ def test_changes_are_of_one_moment_while_another_load_is_published(orders: Datab
     assert not loads_between
     assert [row["platform_order_id"] for row in changes.came] == ["4"]
     assert [row["platform_order_id"] for row in changes.went] == ["3"]
-    assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
+    assert [(row.before["order_total"], row.after["order_total"]) for row in changes.changed] == [
+        (Decimal(7), Decimal(9))
+    ]
 
 
 DAY = date(2026, 3, 1)

@@ -1,13 +1,13 @@
 """YAML files with rules of one's own, read strictly: an error names line, value and what is allowed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from seller_platform.counts import count_of
-from seller_platform.errors import SettingsError
+from seller_platform.errors import InvalidSettingError
 
 Node: TypeAlias = Any
 """A node of PyYAML, which knows its line and whose stubs lack its `id`."""
@@ -36,14 +36,14 @@ def like_pattern(pattern: str) -> str:
 class RulesFile:
     """Reads the nodes of a YAML file."""
 
-    def __init__(self, path: Path, what: str, error: Callable[[Path, int | None, str], SettingsError]) -> None:
+    def __init__(self, path: Path, what: str, setting: str) -> None:
         """Begin without reading.
 
         Args:
             what: What the file holds, in a word.
-            error: Returns the error of a problem in a line of the file; None stands for the whole file.
+            setting: The variable that names the file.
         """
-        self._path, self._what, self._error = path, what, error
+        self._path, self._what, self._setting = path, what, setting
 
     @cached_property
     def content(self) -> str:
@@ -55,15 +55,15 @@ class RulesFile:
         path = self._path
         try:
             if not path.is_file() and path.exists():
-                raise self._error(path, None, "is no regular file")
+                raise self.error(None, "is no regular file")
             with path.open("rb") as file:
                 text = file.read(_LARGEST_FILE + 1).decode()
         except (OSError, UnicodeDecodeError) as error:
             problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-            raise self._error(path, None, f"cannot be read: {problem}") from None
+            raise self.error(None, f"cannot be read: {problem}") from None
         if len(text) > _LARGEST_FILE or "\0" in text:
             problem = f"has no {self._what}: it must be text of at most {_LARGEST_FILE:,} characters"
-            raise self._error(path, None, problem)
+            raise self.error(None, problem)
         return text
 
     @cached_property
@@ -76,16 +76,12 @@ class RulesFile:
         # Here, because every command would take 20 ms longer.
         import yaml
 
-        path = self._path
         try:
             return yaml.compose(self.content, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else None
-            raise self._error(path, line, f"is not YAML: {error.problem or error.context}") from None
         except yaml.YAMLError as error:
-            raise self._error(path, None, f"is not YAML: {error}") from None
+            raise self.error(None, f"is not YAML: {' '.join(str(error).split())}") from None
         except RecursionError:
-            raise self._error(path, None, "is nested too deeply") from None
+            raise self.error(None, "is nested too deeply") from None
 
     def mapping(self, node: Node | None, keys: Sequence[str], *, required: Sequence[str], what: str) -> dict[str, Node]:
         """Return the nodes of a mapping by key.
@@ -167,6 +163,7 @@ class RulesFile:
             )
         return name
 
-    def error(self, node: Node | None, problem: str) -> SettingsError:
+    def error(self, node: Node | None, problem: str) -> InvalidSettingError:
         """Return the error of a node, or of the whole file."""
-        return self._error(self._path, node.start_mark.line + 1 if node is not None else None, problem)
+        line = f", line {node.start_mark.line + 1}" if node else ""
+        return InvalidSettingError(self._setting, f"{self._path}{line}: {problem}")

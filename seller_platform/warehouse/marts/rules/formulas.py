@@ -28,7 +28,6 @@ from pathlib import Path
 
 from psycopg import sql
 
-from seller_platform.errors import formula_error
 from seller_platform.warehouse.marts.rules.files import ANY, EntryPattern, Node, RulesFile, like_pattern
 
 OTHER = "other"
@@ -151,7 +150,7 @@ def read_formula(path: Path) -> Formula:
     Raises:
         SettingsError: The file cannot be read, or is no formula; the message names line, value and what is allowed.
     """
-    file = RulesFile(path, "formula", formula_error)
+    file = RulesFile(path, "formula", "SELLER_PLATFORM_PROFIT_FORMULA")
     fields = file.mapping(file.root, _KEYS, required=("formula", "lines"), what="the file")
     name = file.name(fields["formula"], "formula", taken=(STANDARD.name,))
     beside = file.sequence(fields["beside"], "beside") if "beside" in fields else []

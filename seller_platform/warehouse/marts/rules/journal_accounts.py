@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seller_platform.errors import journal_accounts_error
 from seller_platform.warehouse.marts.rules.files import EntryPattern, Node, RulesFile, like_pattern
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS, STANDARD
 
@@ -127,7 +126,7 @@ def accounts_of(path: Path | None) -> JournalAccounts:
     """
     if path is None:
         return DEFAULT_ACCOUNTS
-    file = RulesFile(path, "accounts", journal_accounts_error)
+    file = RulesFile(path, "accounts", "SELLER_PLATFORM_JOURNAL_ACCOUNTS")
     fields = file.mapping(file.root, _KEYS, required=(BALANCE, "lines"), what="the file")
     tax_rate = DEFAULT_ACCOUNTS.balance.tax_rate
     if "tax_rate" in fields:
