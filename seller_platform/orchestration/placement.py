@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -10,9 +11,13 @@ from pydantic import Field
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import SettingsError
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection
 from seller_platform.warehouse.marts import Mart
+
+REFRESH_CRON = "0 11,12,14,18 * * *"
+"""When the schedule `refresh` is due; later ticks of a day request what the first did not bring."""
 
 CONNECTION_TAG = "seller_platform/connection"
 """The tag of ops, and the metadata of assets, that read only one connection."""
@@ -110,6 +115,16 @@ class Placement:
         status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
         when = {"cron_schedule": own.cron or cron, "execution_timezone": "UTC"}
         return {"name": self.name_of(name), "default_status": status, **when}
+
+    def refresh_at(self, now: datetime) -> time:
+        """Return the time at which the schedule `refresh` is due first on a day of UTC."""
+        midnight = datetime.combine(now.astimezone(UTC), time(), UTC)
+        due = dg.TimeWindowPartitionsDefinition(
+            midnight, "%H:%M", cron_schedule=self.schedules.refresh.cron or REFRESH_CRON, timezone="UTC", end_offset=1
+        )
+        with dg.partition_loading_context(now):
+            first = due.get_first_partition_window()
+        return Planner.refresh_at if first is None else first.start.time()
 
     def read_by(self, schedule: str, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the datasets that a schedule reads.

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date, datetime
+from datetime import date, datetime, time
 from functools import cached_property
 from pathlib import Path
 
@@ -69,10 +69,16 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """The settings of the environment."""
         return read_settings()
 
-    def planner(self, chosen: Sequence[KnownAccount], since: date, now: datetime) -> Planner:
-        """Return what plans the loads of accounts at a moment, from the first day of history on."""
-        settings = self.settings
-        return Planner(self.database, chosen, since, now, settings.lookback == "adaptive", settings.requests_per_day)
+    def planner(
+        self, chosen: Sequence[KnownAccount], since: date, now: datetime, refresh_at: time = Planner.refresh_at
+    ) -> Planner:
+        """Return what plans the loads of accounts at a moment, from the first day of history on.
+
+        Args:
+            refresh_at: The time (UTC) of the first refresh of a day.
+        """
+        is_adaptive, per_day = self.settings.lookback == "adaptive", self.settings.requests_per_day
+        return Planner(self.database, chosen, since, now, is_adaptive, per_day, refresh_at)
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value

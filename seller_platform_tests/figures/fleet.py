@@ -13,7 +13,7 @@ import dagster as dg
 from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Account, Window
-from seller_platform.ingest.loads.planner import REFRESH_HOUR
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.orchestration.automation.following import SENSOR
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts
@@ -134,7 +134,7 @@ def _tick_seconds(server: EmbeddedServer, database_url: str, folder: Path, accou
             assert ticks[0].run_requests, "nothing is due"
             cursor = ticks[0].cursor
             seconds.append(took.own + took.postgres)
-        tomorrow = (datetime.now(UTC) + timedelta(days=1)).replace(hour=REFRESH_HOUR)
+        tomorrow = (datetime.now(UTC) + timedelta(days=1)).replace(hour=Planner.refresh_at.hour)
         with dg.build_schedule_context(instance, scheduled_execution_time=tomorrow, resources=resources) as at:
             refreshed = []
             schedule = definitions.resolve_schedule_def("refresh")

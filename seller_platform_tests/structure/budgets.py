@@ -11,16 +11,16 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_069,
     "cli": 7_884,
-    "orchestration": 5_381,
+    "orchestration": 5_403,
     "service": 10_907,
     "sandbox": 2_143,
     "alerts": 455,
     "answers": 1_363,
-    "ingest": 3_385,
+    "ingest": 3_388,
     "client": 4_392,
     "warehouse": 19_331,
     "contract": 1_323,
-    "tests": 56_567,
+    "tests": 56_576,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

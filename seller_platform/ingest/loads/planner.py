@@ -8,7 +8,7 @@ A slice that would never fit beside those of today comes first on days on which 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 
 from seller_platform.contract import Dataset, Source, Window
@@ -24,9 +24,6 @@ from seller_platform.warehouse.loads.days_due import AccountDay, days_due, last_
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
-
-REFRESH_HOUR = 11
-"""The hour (UTC) of the first refresh of a day."""
 
 _POSTPONED, _NOT_OFFERED = RequestsUsedUpError.__name__, NotOfferedError.__name__
 _ROWS_A_DAY = 100
@@ -108,6 +105,7 @@ class Planner:
         since: The first day of interest of dated datasets.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
         requests_per_day: How many requests each connection may send on one day; None for any number.
+        refresh_at: The time (UTC) of the first refresh of a day.
     """
 
     database: Database
@@ -116,11 +114,16 @@ class Planner:
     now: datetime
     adaptive: bool = True
     requests_per_day: int | None = None
+    refresh_at: time = time(11)
 
     @cached_property
     def days(self) -> Sequence[AccountDay]:
         """The local day of each account. The loads of an account without a zone fail by name."""
         return [AccountDay.at(self.now, each.key, each.zone_or_utc) for each in self.accounts]
+
+    @property
+    def _first_refresh(self) -> datetime:
+        return datetime.combine(self.now.astimezone(UTC).date(), self.refresh_at, UTC)
 
     def requested(
         self, datasets: Sequence[Dataset], months: Sequence[Window] | None = None, *, lookups_too: bool = True
@@ -142,7 +145,7 @@ class Planner:
 
         Only accounts that are on the same local day as at the first tick have any.
         """
-        first = replace(self, now=min(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0)))
+        first = replace(self, now=min(self.now, self._first_refresh))
         of_day = [
             account
             for account, day, at_first in zip(self.accounts, self.days, first.days, strict=True)
@@ -234,7 +237,7 @@ class Planner:
         if self.requests_per_day is None:
             return Division(plan(self))
         slices = plan(self)
-        at_refresh = max(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
+        at_refresh = max(self.now, self._first_refresh)
         division = self.divide([*replace(self, now=at_refresh).refreshed(datasets), *slices])
         later = {each: division.later[each] for each in slices if each in division.later}
         return replace(division, fitting=[each for each in slices if each not in later], later=later)

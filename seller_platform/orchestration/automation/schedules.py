@@ -18,16 +18,15 @@ import dagster as dg
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.loads.planner import REFRESH_HOUR, DueSlice, Planner, postpone
+from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, run_requests
 from seller_platform.orchestration.partitions import account_partitions
-from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.placement import REFRESH_CRON, WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.days_due import pairs_read
 
-_REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
 # No marketplace has its midnight within half an hour of this.
@@ -71,7 +70,8 @@ def schedule_definitions(
                 yield dg.SkipReason(reason)
                 return
             of_schedule = placement.accounts_of(name, accounts(warehouse.database))
-            planner = warehouse.planner(of_schedule, history_start, context.scheduled_execution_time)
+            now = context.scheduled_execution_time
+            planner = warehouse.planner(of_schedule, history_start, now, placement.refresh_at(now))
             division = (
                 planner.of_refresh(chosen)
                 if slices is None
@@ -93,7 +93,7 @@ def schedule_definitions(
         "refresh",
         "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
         datasets,
-        cron=_REFRESH,
+        cron=REFRESH_CRON,
     )
     reread = schedule(
         "reread",

@@ -89,7 +89,8 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
     ) -> Iterator[object]:
         database, now = warehouse.database, clock()
         since = history_start_in(database, warehouse.settings)
-        planner = warehouse.planner(placement.accounts_of(SCHEDULE, accounts(database)), since, now)
+        chosen = placement.accounts_of(SCHEDULE, accounts(database))
+        planner = warehouse.planner(chosen, since, now, placement.refresh_at(now))
         division = planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
         if division.later:
             context.log.warning("not read: %s", reason_of(division.later))

@@ -37,7 +37,7 @@ LOS_ANGELES, BERLIN = "America/Los_Angeles", "Europe/Berlin"
 
 
 @cache
-def _definitions(history_start: date, read: Sequence[Dataset]) -> dg.Definitions:
+def _definitions(history_start: date, read: Sequence[Dataset], cron: str | None) -> dg.Definitions:
     resources = {
         "warehouse": dg.ResourceDefinition.none_resource(),
         "seller_api": dg.ResourceDefinition.none_resource(),
@@ -45,7 +45,7 @@ def _definitions(history_start: date, read: Sequence[Dataset]) -> dg.Definitions
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS], resources=resources)
     dated, undated = ([each.name for each in read if each.is_dated is is_dated] for is_dated in (True, False))
     chosen = {"refresh": dated + undated, "reread": dated, "snapshot": undated}
-    settings = {name: {"datasets": names} for name, names in chosen.items()}
+    settings = {name: {"datasets": names, "cron": cron} for name, names in chosen.items()}
     placement = Placement(schedules=type(Placement().schedules).model_validate(settings))
     return dg.Definitions.merge(schedule_definitions(history_start, LISTS, placement), assets)
 
@@ -72,16 +72,23 @@ class Schedules:
         """Store receipts of successful loads."""
         store_receipts(self.database, names, account, window, at)
 
-    def tick(self, schedule: str, at: datetime, read: Sequence[Dataset] = SALES) -> list[dg.RunRequest]:
+    def tick(
+        self, schedule: str, at: datetime, read: Sequence[Dataset] = SALES, cron: str | None = None
+    ) -> list[dg.RunRequest]:
         """Return the runs that a schedule of some datasets requests at a moment."""
-        return list(self.ticked(schedule, at, read).run_requests or [])
+        return list(self.ticked(schedule, at, read, cron=cron).run_requests or [])
 
     def ticked(
-        self, schedule: str, at: datetime, read: Sequence[Dataset] = SALES, history_start: date = HISTORY_START
+        self,
+        schedule: str,
+        at: datetime,
+        read: Sequence[Dataset] = SALES,
+        history_start: date = HISTORY_START,
+        cron: str | None = None,
     ) -> ScheduleExecutionData:
         """Return what a schedule's tick at a moment comes to."""
         resources = {"warehouse": WarehouseResource(database_url=self.database.url)}
-        definition = _definitions(history_start, read).resolve_schedule_def(schedule)
+        definition = _definitions(history_start, read, cron).resolve_schedule_def(schedule)
         with dg.build_schedule_context(self.instance, scheduled_execution_time=at, resources=resources) as context:
             return definition.evaluate_tick(context)
 
@@ -134,12 +141,14 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(schedules: Sche
     zones = {"us-1": LOS_ANGELES, "us-2": "Asia/Tokyo", "us-3": "Pacific/Auckland"}
     schedules.register(zones)
 
-    def due(at: datetime) -> set[str]:
-        requests = schedules.tick("refresh", at, STOCK)
+    def due(at: datetime, cron: str | None = None) -> set[str]:
+        requests = schedules.tick("refresh", at, STOCK, cron)
         return {key for request in requests for key in accounts_between(request, list(zones))}
 
     # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
     assert [due(AT.replace(hour=hour)) for hour in (11, 14, 18)] == [set(zones), {"us-1", "us-2"}, {"us-1"}]
+    # A component may have its first tick at another hour.
+    assert [due(AT.replace(hour=hour), "0 14,18 * * *") for hour in (14, 18)] == [set(zones), {"us-1", "us-3"}]
     # In Auckland it is summer and already the 21st.
     assert due(datetime(2026, 12, 20, 11, tzinfo=UTC)) == set(zones)
 
