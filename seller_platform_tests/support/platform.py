@@ -30,6 +30,10 @@ HISTORY_START = date(2026, 1, 1)
 MONTHS = [Window.month_of(month) for month in independent_upstream.MONTHS]
 KEYS = sorted(independent_upstream.KEYS.values())
 ROW_COUNT = "row_count_matches_total"
+_WAITS = text(
+    "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE "
+    "datname = current_database())"
+)
 
 
 @dataclass
@@ -59,6 +63,10 @@ class Platform:
 
     def materialized(self, dataset: Dataset) -> set[str]:
         return self.instance.get_materialized_partitions(asset_key(dataset))
+
+    def is_waiting_for_a_lock(self) -> bool:
+        """Return whether a process waits for a lock of the database."""
+        return bool(self.database.execute(_WAITS).scalar_one())
 
 
 def hold_february(platform: Platform, account: str) -> None:

@@ -38,6 +38,7 @@ from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.monitoring.metrics import changed_datasets
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "checks_of_slices"
@@ -138,7 +139,11 @@ def report_checks(
     """Report the results of all checks of datasets or marts without a run, from what is stored now."""
     keys = keys_read(database, placement)
     for source in sources:
-        report_judgements(instance, placement.asset_key(source), judgements(database, source, keys))
+        key = placement.asset_key(source)
+        with database.begin() as connection:
+            # Another process would report its results later, though it had computed them earlier.
+            lock(connection, f"checks|{key.to_user_string()}")
+            report_judgements(instance, key, judgements(database, source, keys))
 
 
 def keys_read(database: Database, placement: Placement) -> set[str] | None:

@@ -3,7 +3,9 @@
 Runs of checks alone judge what is stored, and load nothing.
 """
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import dagster as dg
@@ -14,14 +16,16 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
+from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report_checks
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE
 from seller_platform.warehouse.marts import Mart, mart_named
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, lent_platform
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.ticks import tick
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 TRANSACTIONS, DAILY = dataset_named("transactions"), dataset_named("daily_product_sales")
 PROFIT = mart_named("account_profit_daily")
@@ -147,6 +151,42 @@ def test_no_run_that_was_planned_later_hides_a_failure_nor_a_repair(
 
     assert (after_the_load, while_planned) == ("FAILED", "PLANNED")
     assert (one_tick_later, after_the_runs, runs.newest(TRANSACTIONS)[0]) == ("FAILED", "FAILED", "SUCCEEDED")
+
+
+class LateInstance:
+    """The instance as another daemon uses it, which has computed results, and reports them only when it is released."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self.event_log_storage, self.fetch_materializations = (
+            instance.event_log_storage,
+            instance.fetch_materializations,
+        )
+        self.has_computed, self.is_released = threading.Event(), threading.Event()
+        self._instance = instance
+
+    def report_runless_asset_event(self, evaluation: dg.AssetCheckEvaluation) -> None:
+        self.has_computed.set()
+        assert self.is_released.wait(PATIENCE_SECONDS)
+        self._instance.report_runless_asset_event(evaluation)
+
+
+def test_a_failure_computed_before_a_repair_is_not_reported_after_it(runs: CheckRuns) -> None:
+    runs.load(TRANSACTIONS)
+    runs.change(
+        "UPDATE platform.slices SET error = 'ContractViolationError', message = 'no' WHERE dataset = 'transactions' "
+        f"AND account = '{KEYS[0]}' AND month = '2026-01-01'"
+    )
+    late: Any = LateInstance(runs.instance)
+    with ThreadPoolExecutor() as threads:
+        reporting = threads.submit(report_checks, late, runs.platform.database, WHOLE, [TRANSACTIONS])
+        assert late.has_computed.wait(PATIENCE_SECONDS)
+        repair = threads.submit(runs.load, TRANSACTIONS)
+        wait_for(lambda: repair.done() or runs.platform.is_waiting_for_a_lock())
+        late.is_released.set()
+        reporting.result()
+
+        assert repair.result().success
+    assert runs.newest(TRANSACTIONS, "fields_are_known")[0] == "SUCCEEDED"
 
 
 def test_a_row_deleted_by_hand_fails_from_execute_to_the_next_load(runs: CheckRuns) -> None:

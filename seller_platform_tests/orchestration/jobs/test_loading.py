@@ -41,10 +41,6 @@ ORDERS = dataset_named("orders")
 ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
 FEBRUARY = MONTHS[1]
 ASSETS = "__ASSET_JOB"
-WAITING = text(
-    "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE "
-    "datname = current_database())"
-)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TERMINATE = """
 mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on TerminateRunFailure { message } } }
@@ -261,7 +257,7 @@ def test_what_waits_for_a_table_ends_when_it_is_terminated(
     with location.platform.database.begin() as connection:
         connection.execute(text(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"))
         run_id = location.start(job, *filter(None, [asset]), tags=tags)
-        wait_for(lambda: location.platform.database.execute(WAITING).scalar_one())
+        wait_for(location.platform.is_waiting_for_a_lock)
         location.terminate(run_id)
 
         assert location.end_of(run_id) is dg.DagsterRunStatus.CANCELED
