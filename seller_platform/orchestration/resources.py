@@ -84,10 +84,9 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
     """The API, called with a grant that is stored in the warehouse or in a file.
 
-    A project that only calls the API needs no warehouse:
+    A project that only calls the API needs no warehouse, only these lines:
 
     ```python
-    import json
     import dagster as dg
     from seller_platform.dagster import SellerApiResource
 
@@ -95,11 +94,14 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     @dg.asset
     def me(seller_api: SellerApiResource) -> dg.MaterializeResult:
         answer = seller_api.api().get("/user/me")
-        return dg.MaterializeResult(metadata={"user": dg.MetadataValue.json(json.loads(answer.body))})
+        return dg.MaterializeResult(metadata={"user": answer.body.decode()})
+
+
+    defs = dg.Definitions([me], resources={"seller_api": SellerApiResource(grant_file="grant.json")})
     ```
 
-    Its definitions have `resources={"seller_api": SellerApiResource(base_url=..., client_id=..., client_secret=...,
-    grant_file="grant.json")}`, with a file like `{"refresh_token": "..."}`.
+    The file is like `{"refresh_token": "..."}`. The URL, the client and the secret are attributes, too, or the settings
+    of the environment, such as `SELLER_API_BASE_URL`.
 
     In a warehouse, tokens are encrypted, refreshed at half their life by one process at a time, and never appear in
     Dagster. Each connection has a request budget of its own: a connection that the upstream slows down does not slow
