@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -66,6 +66,22 @@ mutation (
   }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
 }
 """
+BACKFILL = """
+mutation ($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+_CANCEL = """
+mutation ($backfill: String!) { cancelPartitionBackfill(backfillId: $backfill) { __typename } }
+"""
+# Dagster's daemon looks at backfills every 30 seconds; no setting changes that.
+_DAEMON = """
+from dagster._daemon import cli, controller
+controller.DEFAULT_DAEMON_INTERVAL_SECONDS = 1
+cli.main()
+"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,22 @@ class CodeLocation:
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 
+    def backfill(self, asset: str, partitions: Sequence[str] | None = None) -> str:
+        """Launch a backfill as the UI does, by default of all partitions, and return its id."""
+        chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
+        parameters = {"assetSelection": [{"path": asset.split("/")}], **chosen}
+        launched = self.ask(BACKFILL, parameters=parameters)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        return str(launched["backfillId"])
+
+    def cancel(self, backfill: str) -> None:
+        """Cancel a backfill as the UI does."""
+        assert self.ask(_CANCEL, backfill=backfill)["cancelPartitionBackfill"]["__typename"] == "CancelBackfillSuccess"
+
+    def runs(self, tag: str, value: str) -> list[dg.DagsterRun]:
+        """Return the runs that have a tag with this value."""
+        return list(self.instance.get_runs(dg.RunsFilter(tags={tag: value})))
+
     def run(self, run_id: str) -> dg.DagsterRun:
         """Return a run as it is stored now."""
         run = self.instance.get_run_by_id(run_id)
@@ -111,10 +143,10 @@ class CodeLocation:
 
 @contextmanager
 def code_server(
-    instance: dg.DagsterInstance, module: str, location: str, variables: dict[str, str]
+    instance: dg.DagsterInstance, module: str, location: str, variables: dict[str, str], port: int | None = None
 ) -> Iterator[CodeLocation]:
-    """Run a code server of a module until the block ends, and yield its location."""
-    port = free_port()
+    """Run a code server of a module until the block ends, by default on a free port, and yield its location."""
+    port = port or free_port()
     command = ["api", "grpc", "--module-name", module, "--host", "127.0.0.1", "--port", str(port)]
     entry = [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"]
     with subprocess.Popen(entry, env=variables) as server:
@@ -124,6 +156,15 @@ def code_server(
                 yield CodeLocation(location, instance, workspace)
         finally:
             server.send_signal(signal.SIGINT)
+
+
+def start_daemon(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start Dagster's daemon over the instance and the `workspace.yaml` of a folder, in a process group of its own."""
+    command = [sys.executable, "-c", _DAEMON, "run", "--workspace", str(folder / "workspace.yaml")]
+    with (folder / "daemon.log").open("ab") as log:
+        return subprocess.Popen(
+            command, env={**variables, "DAGSTER_HOME": str(folder)}, stdout=log, stderr=log, start_new_session=True
+        )
 
 
 def _answers(port: int) -> bool:

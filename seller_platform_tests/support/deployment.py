@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform.warehouse.readers.fingerprints import fingerprints
-from seller_platform_tests.support.dagster_instance import LAUNCH
+from seller_platform_tests.support.dagster_instance import BACKFILL, LAUNCH
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -38,13 +38,6 @@ _TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 
-_BACKFILL = """
-mutation ($parameters: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $parameters) {
-    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
-  }
-}
-"""
 _UNDER_WAY = """
 {
   partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
@@ -182,16 +175,16 @@ class Deployment:
         wait_for(self.state, lambda state: state.assets.keys() >= wanted, pause_seconds=_LOOK_SECONDS)
         assets = [{"path": ["seller", name]} for name in datasets]
         chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
-        launched = self.ask(_BACKFILL, parameters={"assetSelection": assets, **chosen})["launchPartitionBackfill"]
+        launched = self.ask(BACKFILL, parameters={"assetSelection": assets, **chosen})["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         return str(launched["backfillId"])
 
-    def launch(self, job: str, dataset: str | None = None) -> None:
+    def launch(self, job: str, dataset: str | None = None, config: Mapping[str, Any] | None = None) -> None:
         """Launch a run of a job, or one of Dagster's own job that materializes a dataset without partitions."""
         chosen = {"job": job, "assets": None if dataset is None else [{"path": ["seller", dataset]}]}
         # The code location may have been killed a moment ago.
         wait_for(
-            lambda: self.ask(LAUNCH, location="seller_platform", config={}, **chosen)["launchRun"],
+            lambda: self.ask(LAUNCH, location="seller_platform", config=config or {}, **chosen)["launchRun"],
             lambda launched: launched["__typename"] == "LaunchRunSuccess",
             explain=str,
             pause_seconds=_LOOK_SECONDS,
