@@ -14,9 +14,9 @@ import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation
-from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option, printable
+from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.contract.cost_periods import CostElement, CostPeriod
+from seller_platform.contract.cost_periods import CostPeriod
 from seller_platform.counts import count_of
 from seller_platform.files import write_atomically
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
@@ -101,13 +101,12 @@ class ApplyDocument(CostPlanDocument, frozen=True):
     was_applied: bool
 
 
-class _ElementChange(msgspec.Struct, frozen=True):
-    """How a plan changes a cost element of a period, as a record of a table."""
+class _PeriodChange(msgspec.Struct, frozen=True):
+    """How a plan changes the cost elements of a period, as a record of a table."""
 
     product: str
     period: str
     change: ChangeKind
-    element: str
     before: str
     after: str
 
@@ -248,17 +247,17 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
 
 
 def _show_changes(stored: CostPlan, output: Output) -> None:
-    counted, lines = Counter[ChangeKind](), list[_ElementChange]()
+    counted, lines = Counter[ChangeKind](), list[_PeriodChange]()
     for write in stored.writes:
         before, after = ({each.dates: each for each in periods} for periods in (write.before, write.wanted))
         for change in changes_of(write.before, write.wanted):
             counted[change.change] += 1
             dates = (change.from_date, change.to_date)
             head = (f"{write.account} {write.sku}", str(after.get(dates) or before[dates]), change.change)
-            lines += [_ElementChange(*head, *line) for line in element_lines(before.get(dates), after.get(dates))]
+            lines.append(_PeriodChange(*head, _costs_of(before.get(dates)), _costs_of(after.get(dates))))
     counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
     title = f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}"
-    output.table(title, lines, ("period", "change", "element", "before", "after"), lambda each: each.product)
+    output.table(title, lines, ("period", "change", "before", "after"), lambda each: each.product)
 
 
 def _show_proofs(stored: CostPlan, output: Output) -> None:
@@ -286,49 +285,15 @@ def _facts(stored: CostPlan | None) -> dict[str, Any]:
     return {**msgspec.structs.asdict(stored), "writes": writes}
 
 
-def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[tuple[str, str, str]]:
-    """Return a line for each element that differs: name, before, after.
-
-    A line with the sums follows where a period has several elements.
-    """
-    old, new = (list(each.cost_elements) if each else [] for each in (before, after))
-    for element in list(old):
-        same = next((each for each in new if each.agrees_with(element)), None)
-        if same is not None:
-            old.remove(element)
-            new.remove(same)
-    lines = []
-    for element in old:
-        successor = next((each for each in new if each.cost_element == element.cost_element), None)
-        if successor is not None:
-            new.remove(successor)
-        lines.append((_element(element, successor), _amount(element), _amount(successor)))
-    lines += [(_element(element, None), "–", _amount(element)) for element in new]
-    if all(each is None or len(each.cost_elements) == 1 for each in (before, after)):
-        return lines
-    return [*lines, ("in all", _amounts(before), _amounts(after))]
-
-
-def _element(element: CostElement, successor: CostElement | None) -> str:
-    """Return the name of an element, and the differences of its texts."""
-    parts = [printable(element.cost_element)]
-    if successor is not None:
-        for name in ("provider", "notes"):
-            was, becomes = getattr(element, name) or "", getattr(successor, name) or ""
-            if was != becomes:
-                parts.append(f"({name} {printable(repr(was))} -> {printable(repr(becomes))})")
-    return " ".join(parts)
-
-
-def _amount(element: CostElement | None) -> str:
-    return "–" if element is None else f"{element.amount:,f} {element.currency}"
-
-
-def _amounts(period: CostPeriod | None) -> str:
-    """Return the total cost of a unit, as `12.50 EUR + 3.00 USD`."""
+def _costs_of(period: CostPeriod | None) -> str:
+    """Return the elements of a period, as `Freight 12.50 EUR (Maersk), Duty 3.00 EUR`."""
     if period is None:
-        return "–"
-    return " + ".join(f"{amount:,f} {currency}" for currency, amount in period.amounts.items()) or "nothing"
+        return ""
+    elements = []
+    for each in period.cost_elements:
+        texts = "; ".join(filter(None, (each.provider, each.notes)))
+        elements.append(f"{each.cost_element} {each.amount:,f} {each.currency}" + (f" ({texts})" if texts else ""))
+    return ", ".join(elements) or "nothing"
 
 
 def _count(products: Sequence[object]) -> str:

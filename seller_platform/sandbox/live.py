@@ -7,11 +7,9 @@ and receipts have what changed.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from zlib import crc32
 
-from psycopg import sql
 from sqlalchemy import delete, text
 
 from seller_platform.clocks import utc_now
@@ -24,7 +22,6 @@ from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, period_until
 from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
-from seller_platform.sandbox.random_numbers import generator
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.slices import open_load
@@ -33,27 +30,13 @@ from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PROD
 from seller_platform.warehouse.schema.tables import table_for
 
 _SNAPSHOTS = 7
-_OUTAGES = 10  # the purpose of random numbers
-_EMPTY, _SHORT = 0.5, 0.4
 _TODAY_EVERY = timedelta(minutes=1)
-_SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
-# A day of an account is stored when its inventory is, which comes last. That of an outage has no rows, but a load.
+# A day of an account is stored when its inventory is, which comes last.
 _STORED = text("""
-    SELECT account, max(day)
-    FROM seller.accounts
-    JOIN (SELECT account, local_day FROM seller.inventory
-          UNION SELECT account, newest_day FROM platform.slices WHERE dataset = 'inventory') AS taken (account, day)
-    USING (account)
-    WHERE connection = :connection
-    GROUP BY account
-""")
-
-# Rows that a load added, and rows that it removed.
-_CHANGED = sql.SQL("""
-SELECT (SELECT count(*) FROM {stored} WHERE account = %(account)s AND load_id = %(load)s),
-       (SELECT count(*) FROM {former} WHERE account = %(account)s AND gone_load_id = %(load)s)
+    SELECT account, max(local_day) FROM seller.accounts JOIN seller.inventory USING (account)
+    WHERE connection = :connection GROUP BY account
 """)
 
 
@@ -64,7 +47,6 @@ class LiveOptions:
     Attributes:
         since: The day on which its lists were stored for the first time.
         months: Calendar months of sales before that day.
-        outages: The share of the lists of all accounts and days that are empty or short.
     """
 
     since: date
@@ -72,7 +54,6 @@ class LiveOptions:
     months: int
     orders_per_month: int
     seed: int
-    outages: float = 0.0
 
     @property
     def first_day(self) -> date:
@@ -80,35 +61,15 @@ class LiveOptions:
         return period_until(self.months, self.since).start
 
 
-@dataclass
+@dataclass(frozen=True)
 class DayChanges:
-    """The changes of a day.
-
-    Attributes:
-        changes: How many rows were added and removed, by dataset.
-        outages: The lists that are empty or short, as dataset and account.
-    """
+    """A day that was stored, and the lists that changed."""
 
     day: date
-    changes: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
-    outages: list[tuple[str, str]] = field(default_factory=list)
-
-    def add(self, dataset: str, added: int, removed: int) -> None:
-        """Count rows of a dataset."""
-        before = self.changes[dataset]
-        self.changes[dataset] = before[0] + added, before[1] + removed
+    lists: Sequence[str]
 
     def __str__(self) -> str:
-        changes = ", ".join(
-            f"{name} +{added} -{removed}"
-            for name, (added, removed) in self.changes.items()
-            if name in _SHOWN and added + removed
-        )
-        parts = [
-            changes or "nothing changed",
-            *(f"outage: {name} of {key}" for name, key in self.outages),
-        ]
-        return f"{self.day}  {'; '.join(parts)}"
+        return f"{self.day}  {', '.join(self.lists) or 'nothing'} changed"
 
 
 class _Listed:
@@ -178,22 +139,22 @@ class LiveSandbox:
             listed = _Listed(day)
             self._written[account.number].write_today(listed.add, second_of_day(account.account.timezone, moment))
             for dataset in LISTED_TODAY:
-                key, rows = (account.key, dataset.name), self._without_outage(account, dataset, day, listed)
+                key, rows = (account.key, dataset.name), listed.rows[dataset.name]
                 # A load of equal rows would write a receipt every minute.
                 if rows != self._rows_of_today.get(key, []):
                     self._store(Slice(dataset, account.key, Window.day(day)), rows)
                 self._rows_of_today[key] = rows
 
     def _step(self, day: date, due: Sequence[SandboxAccount]) -> DayChanges:
-        step = DayChanges(day)
+        changed = list[str]()
         for account in due:
-            self._store_day(account, step)
+            changed += self._store_day(account, day)
             self._days[account.number] = day
-        return step
+        return DayChanges(day, tuple(dict.fromkeys(changed)))
 
-    def _store_day(self, account: SandboxAccount, step: DayChanges) -> None:
-        """Store the lists of an account as they are on the day of a step, and the inventory last."""
-        day = step.day
+    def _store_day(self, account: SandboxAccount, day: date) -> list[str]:
+        """Store the lists of an account as they are on a day, the inventory last, and return those that changed."""
+        changed = []
         since = max(self._options.first_day, day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
         history = self._written[account.number] = self._history_of(account, day).as_of(day, listed.add)
@@ -202,11 +163,10 @@ class LiveSandbox:
             # Costs are the seller's own: only the seller changes them.
             if dataset.source is not Source.LIST or dataset.is_computed:
                 continue
-            rows = self._without_outage(account, dataset, day, listed)
-            if len(rows) != len(listed.rows[dataset.name]):
-                step.outages.append((dataset.name, account.key))
             window = Window(since, day) if dataset.is_dated else Window.day(day)
-            step.add(dataset.name, *self._store(Slice(dataset, account.key, window), rows))
+            if self._store(Slice(dataset, account.key, window), listed.rows[dataset.name]) and dataset.is_dated:
+                changed.append(dataset.name)
+        return changed
 
     def _history_of(self, account: SandboxAccount, day: date) -> AccountHistory:
         """Return the history of an account, which `as_of` continues to a day."""
@@ -217,34 +177,15 @@ class LiveSandbox:
             )
         return self._histories[account.number]
 
-    def _without_outage(
-        self, account: SandboxAccount, dataset: Dataset, day: date, listed: _Listed
-    ) -> Sequence[tuple[Row, tuple[str, ...]]]:
-        """Return the rows that a list shows on a day; during an outage, not all of them."""
-        rows, options = listed.rows[dataset.name], self._options
-        rng = generator(options.seed, account.number, _OUTAGES, day.toordinal(), crc32(dataset.name.encode()))
-        if dataset.source is not Source.LIST or rng.random() >= options.outages:
-            return rows
-        share = 0.0 if rng.random() < _EMPTY else _SHORT
-        return [row for row, is_listed in zip(rows, rng.random(len(rows)) < share, strict=True) if is_listed]
-
-    def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> tuple[int, int]:
-        """Make a slice equal to rows, and return how many were added and removed."""
+    def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> bool:
+        """Make a slice equal to rows, and return whether it changed."""
         by_tags: dict[tuple[str, ...], list[Row]] = defaultdict(list)
         for row, tags in rows:
             by_tags[tags].append(row)
         with open_load(self._database, slice_) as load:
             for page, (tags, of_tags) in enumerate(by_tags.items(), 1):
                 load.spool.write(of_tags, tags=tags, page=page)
-            receipt = load.store(_FACTS, started_at=utc_now())
-        if not receipt.changed:
-            return 0, 0
-        name = slice_.dataset.name
-        tables = {"stored": sql.Identifier("seller", name), "former": sql.Identifier("history", name)}
-        with self._database.begin() as connection:
-            values = {"account": slice_.account, "load": receipt.id}
-            added, removed = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
-        return added, removed
+            return load.store(_FACTS, started_at=utc_now()).changed
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
         """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""

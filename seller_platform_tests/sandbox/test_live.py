@@ -118,7 +118,7 @@ def test_a_sandbox_continues_where_it_ended_and_only_with_its_accounts(database:
 
     assert [step and step.day for step in later] == [SINCE + timedelta(days=2), SINCE + timedelta(days=3)]
     with pytest.raises(RequestError, match="has other accounts than these options give"):
-        LiveSandbox(database, replace(options, seed=2))
+        LiveSandbox(database, replace(options, accounts=2))
 
 
 @pytest.mark.parametrize("table", ["seller.warehouse_stock", "service.products"])
@@ -127,9 +127,9 @@ def test_an_interrupted_day_is_stored_when_the_sandbox_continues(database: Datab
     sandbox = begin(database, options)
     with database.begin() as connection:
         connection.execute(
-            text("CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'stopped'; END $$")
+            text("CREATE FUNCTION seller.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'stopped'; END $$")
         )
-        connection.execute(text(f"CREATE TRIGGER stops BEFORE INSERT ON {table} EXECUTE FUNCTION stop()"))
+        connection.execute(text(f"CREATE TRIGGER stops BEFORE INSERT ON {table} EXECUTE FUNCTION seller.stop()"))
     with pytest.raises(Exception, match="stopped"):
         next(sandbox.steps(lambda: datetime.now(UTC), until=day))
     database.execute(text(f"DROP TRIGGER stops ON {table}"))

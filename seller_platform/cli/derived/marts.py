@@ -31,22 +31,21 @@ from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
 
-_Result = Literal["built", "failed", "skipped"]
 
-
-class BuiltPartition(Document, frozen=True):
-    """What became of a partition of a mart.
+class PartitionOutcome(Document, frozen=True):
+    """What became of a partition of a table.
 
     Attributes:
-        month: Null where the mart is of a whole account.
-        rows: Null where it was not built.
-        reason: Why it was skipped; null where it was not.
+        account: Null where the table is of all accounts.
+        month: Null where a partition is all of an account.
+        rows: Null where it was not written.
+        reason: Why it was not written; null where it was.
     """
 
-    mart: str
-    account: str
+    table: str
+    account: str | None
     month: MonthText | None
-    result: _Result
+    result: Literal["built", "exported", "failed", "skipped"]
     rows: int | None
     reason: str | None
 
@@ -55,12 +54,10 @@ class BuildDocument(Outcome, frozen=True):
     """What was built.
 
     Attributes:
-        failures: Messages by the name of what failed.
         failed_checks: The checks that failed, each with its message.
     """
 
-    partitions: list[BuiltPartition]
-    failures: dict[str, str]
+    partitions: list[PartitionOutcome]
     failed_checks: list[str]
 
 
@@ -119,7 +116,7 @@ def build(
         states = states_of(installation, chosen, keys, months)
         due = [state for state in states if not state.missing and (full or not state.is_current)]
         builds, failures = build_due(installation, chosen, due, output) if due else ([], {})
-    _report(states, due, builds, failures, output)
+    _report(chosen, states, builds, failures, output)
 
 
 def states_of(
@@ -187,33 +184,39 @@ def build_due(
                 except WarehouseUnavailableError:
                     raise
                 except SellerPlatformError as error:
-                    month = f"|{state.month}" if state.month else ""
-                    failures[f"{mart.table} {state.account}{month}"] = error
+                    failures[partition_name(mart.table, state.account, state.window)] = error
                 show(len(builds) + len(failures))
     report_loads(installation, builds)
     return builds, failures
 
 
+def partition_name(table: str, account: str | None, month: Window | None) -> str:
+    """Return a partition as sentences name it."""
+    return " of ".join(filter(None, (table, account))) + (f", {month.start:%Y-%m}" if month else "")
+
+
 def _report(
+    chosen: Sequence[Mart],
     states: Sequence[PartitionState],
-    due: Sequence[PartitionState],
     builds: Sequence[Build],
     failures: Mapping[str, SellerPlatformError],
     output: Output,
 ) -> None:
     """Print what was built, what was not and why; and end with the failures, if any."""
-    rows = {(each.mart.name, each.account, each.window): each.rows for each in builds}
-    failed = {(state.name, state.account, state.window) for state in due} - rows.keys()
-    documents = []
+    tables = {mart.name: mart.table for mart in chosen}
+    built = {partition_name(each.mart.table, each.account, each.window): each.rows for each in builds}
+    outcomes = []
     for state in states:
-        key = (state.name, state.account, state.window)
-        result: _Result = "built" if key in rows else "failed" if key in failed else "skipped"
-        reason = state.reason if result == "skipped" else None
-        month = f"{state.month:%Y-%m}" if state.month else None
-        built = BuiltPartition(
-            mart=state.name, account=state.account, month=month, result=result, rows=rows.get(key), reason=reason
+        name = partition_name(tables[state.name], state.account, state.window)
+        outcome = PartitionOutcome(
+            table=tables[state.name],
+            account=state.account,
+            month=f"{state.month:%Y-%m}" if state.month else None,
+            result="built" if name in built else "failed" if name in failures else "skipped",
+            rows=built.get(name),
+            reason=str(failures[name]) if name in failures else None if name in built else state.reason,
         )
-        documents.append(built)
+        outcomes.append(outcome)
     failed_checks = []
     for build in builds:
         of = f"{build.account}, {build.window.start:%Y-%m}" if build.window else build.account
@@ -229,31 +232,24 @@ def _report(
             f"checks failed: {'; '.join(failed_checks)}. What was built is stored; correct the rows that it is "
             "computed from, and build it again"
         )
-    texts = {name: str(failure) for name, failure in failures.items()}
-    document = BuildDocument(partitions=documents, failures=texts, failed_checks=failed_checks)
-    show_partitions(
-        output,
-        "Marts",
-        [(each.mart, each.account, each.month, each.rows, each.reason or each.result) for each in documents],
-    )
-    output.outcome(document, error)
-    if not due:
+    show_partitions(output, "Marts", outcomes)
+    output.outcome(BuildDocument(partitions=outcomes, failed_checks=failed_checks), error)
+    if not builds:
         output.say("Nothing was built. `--full` builds also what has not changed.")
 
 
-def show_partitions(
-    output: Output, title: str, partitions: Iterable[tuple[str, str | None, str | None, int | None, str]]
-) -> None:
-    """Print what became of partitions: table, account, month, rows and result of each."""
-    groups: dict[tuple[str, str, str], list[tuple[str | None, int | None]]] = defaultdict(list)
-    for table, account, month, rows, result in partitions:
-        groups[table, account or "", result].append((month, rows))
+def show_partitions(output: Output, title: str, partitions: Iterable[PartitionOutcome]) -> None:
+    """Print what became of partitions; those of an account with the same result stand in one row."""
+    groups: dict[tuple[str, str, str], list[PartitionOutcome]] = defaultdict(list)
+    for each in partitions:
+        result = each.reason if each.result == "skipped" and each.reason else each.result
+        groups[each.table, each.account or "", result].append(each)
     records = [
         _AlikePartitions(
             table=table,
             account=account,
-            months=months_of(month for month, _ in alike),
-            rows=None if alike[0][1] is None else sum(rows or 0 for _, rows in alike),
+            months=months_of(each.month for each in alike),
+            rows=None if alike[0].rows is None else sum(each.rows or 0 for each in alike),
             result=result,
         )
         for (table, account, result), alike in groups.items()

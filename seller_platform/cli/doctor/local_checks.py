@@ -16,7 +16,6 @@ from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
-from seller_platform.warehouse.loads.history_start import is_history_start_set
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
 from seller_platform.warehouse.postgres.versions import revisions
@@ -28,25 +27,14 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
     runs = f"{__version__} with Python {python_version()} and Dagster {version('dagster')}"
     yield ok("Seller Platform", f"{runs}; its tables have version {revisions()[-1]}")
-    if is_history_start_set(settings):
-        yield examine_history_start(settings.history_start, today)
+    if settings.history_start > today:
+        message = f"{settings.history_start} is in the future: there is nothing to read"
+        yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")
     yield from examine_home(settings.home)
     yield from examine_root_data(settings.home / EMBEDDED_FOLDER, settings.root_data_folder)
     yield from examine_key(settings)
     for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
-
-
-def examine_history_start(start: date, today: date) -> Finding:
-    """Return whether the first day of history makes sense."""
-    subject, change = "SELLER_PLATFORM_HISTORY_START", "set it to the first day to load"
-    if start > today:
-        return fail(subject, f"{start} is in the future: there is nothing to read", change)
-    if start.year < today.year - 10:
-        return warn(
-            subject, f"{start} makes {count_of(12 * (today.year - start.year), 'month')} of each account", change
-        )
-    return ok(subject, str(start))
 
 
 def examine_stored_history(stored: date | None, setting: date, *, is_set: bool) -> Finding:

@@ -84,13 +84,6 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d ")
     is_flag=True,
     help="Begin two weeks ago, and advance the sandbox by a day every 20 seconds until today.",
 )
-@click.option(
-    "--outages",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 100),
-    help="With --live: how many percent of the lists are empty or short on a day.",
-)
 def dev(
     *,
     port: int,
@@ -99,7 +92,6 @@ def dev(
     months: int,
     loads_last_month: bool,
     is_live: bool,
-    outages: float,
 ) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
@@ -109,7 +101,6 @@ def dev(
     With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
     are listed late. Each day that the sandbox reaches is loaded as by the job `refresh_now`. When today is reached,
     orders are listed within a minute after they are placed; the schedule `orders_today`, which is on, reads them.
-    Readings during an outage are held.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -133,7 +124,7 @@ def dev(
 
             commands = dagster_commands(stack.home, address)
             if since is not None:
-                commands["live"] = live_command(since, accounts=accounts, months=months, outages=outages)
+                commands["live"] = live_command(since, accounts=accounts, months=months)
             programs = [start("code-location"), start("webserver")]
 
             def ask_all_to_end() -> None:
@@ -235,13 +226,12 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
     }
 
 
-def live_command(since: date, *, accounts: int, months: int, outages: float) -> list[str]:
+def live_command(since: date, *, accounts: int, months: int) -> list[str]:
     """Return the command that advances the sandbox of the home folder day by day."""
     options = {
         "--from": since,
         "--accounts": accounts,
         "--months": months,
-        "--outages": outages,
         "--days-per-second": 1 / _LIVE_DAY_SECONDS,
     }
     words = [str(word) for option in options.items() for word in option]

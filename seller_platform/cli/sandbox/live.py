@@ -29,13 +29,6 @@ _WAIT_SECONDS = 1.0
 )
 @click.option("--from", "since", type=_DAY, help=f"The day on which it begins; by default {DAYS_AGO} days ago.")
 @click.option("--until", type=_DAY, help="End when this day is reached; by default, go on until Ctrl-C.")
-@click.option(
-    "--outages",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 100),
-    help="How many percent of the lists are empty or short on a day.",
-)
 @click.option("--continue", "continues", is_flag=True, help="Go on where it ended; give all other options again.")
 @fill_options
 def live(
@@ -43,7 +36,6 @@ def live(
     days_per_second: float,
     since: datetime | None,
     until: datetime | None,
-    outages: float,
     continues: bool,
     database_url: str | None,
     **sellers: int,
@@ -64,7 +56,7 @@ def live(
         raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
     if last is not None and last < first:
         raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")
-    options = LiveOptions(first, **sellers, outages=outages / 100)
+    options = LiveOptions(first, **sellers)
     with open_sandbox(database_url) as database:
         if not continues:
             with output.progress("Generating sellers", None) as show:

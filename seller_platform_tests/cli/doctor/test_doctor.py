@@ -25,7 +25,6 @@ from seller_platform.cli.doctor.connection_checks import examine_connection, exa
 from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import (
     examine_disk,
-    examine_history_start,
     examine_home,
     examine_key,
     examine_machine,
@@ -93,9 +92,6 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 @pytest.mark.parametrize(
     ("finding", "verdict", "message"),
     [
-        (examine_history_start(date(2025, 1, 1), TODAY), FindingLevel.OK, "2025-01-01"),
-        (examine_history_start(date(2026, 3, 2), TODAY), FindingLevel.FAIL, "in the future"),
-        (examine_history_start(date(1996, 1, 1), TODAY), FindingLevel.WARN, "360 months"),
         (_history(None), FindingLevel.OK, "begins with the first month of `sync --from`, else with 2025-01-01"),
         (_history(None, is_set=True), FindingLevel.OK, "begins with 2025-01-01"),
         (_history(date(2024, 6, 1)), FindingLevel.OK, "begins with 2024-06-01; `sync --from` an earlier month"),
@@ -107,6 +103,12 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 )
 def test_the_machine(finding: Finding, verdict: FindingLevel, message: str) -> None:
     assert message in only([finding], verdict).message
+
+
+def test_a_history_that_begins_in_the_future_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", "2026-03-02")
+
+    assert "2026-03-02 is in the future" in only(examine_machine(read_settings(), TODAY), FindingLevel.FAIL).message
 
 
 def test_the_first_finding_names_the_versions_of_program_and_tables() -> None:
