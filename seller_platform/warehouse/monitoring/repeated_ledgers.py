@@ -8,14 +8,11 @@ often as they occur in both.
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from heapq import nlargest
-from itertools import permutations
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, text, tuple_
+from sqlalchemy import Connection, RowMapping, delete, insert, text, tuple_
 
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
@@ -66,30 +63,6 @@ REPEATED = ProblemSource(
 )
 
 
-@dataclass(frozen=True)
-class RepeatedLedger:
-    """Entries of an account's month that another account of the seller has, too.
-
-    Attributes:
-        month: Its first day.
-        rows: How many entries both have.
-        compared: How many entries with an order the account has.
-        amounts: The sum of the common entries, by currency.
-    """
-
-    account: str
-    other: str
-    month: date
-    rows: int
-    compared: int
-    amounts: Mapping[str, Decimal]
-
-    @property
-    def share(self) -> Decimal:
-        """The part of the account's entries that the other account has."""
-        return Decimal(self.rows) / self.compared
-
-
 # Months of one seller in which several accounts have rows.
 _SIZES = text("""
     SELECT seller, month, array_agg(account) AS accounts, array_agg(rows) AS rows
@@ -110,7 +83,9 @@ _SIZES = text("""
     ORDER BY month, seller
 """)
 
-# A mask chooses a sample of the orders, the same in every account.
+# With itself an account has all of its entries in common.
+# A mask chooses a sample of the orders, the same in every account. Text that stands for "no order" is the same in all
+# entries: accounts have more in common than one order.
 _COMMON = text("""
     WITH entries AS (
         SELECT seller, account, hash_record_extended(
@@ -128,12 +103,29 @@ _COMMON = text("""
                min(amount) AS amount
         FROM entries, generate_series(1, times) AS occurrence
         GROUP BY seller, entry, occurrence
+    ), shared AS (
+        SELECT CASE cardinality(accounts) WHEN 1 THEN accounts
+               ELSE (SELECT array_agg(each ORDER BY each) FROM unnest(accounts) AS each) END AS sharing,
+               coalesce(currency, '') AS currency, count(*) AS rows, coalesce(sum(amount), 0) AS amount,
+               min(order_id) AS first_order, max(order_id) AS last_order
+        FROM distinct_entries
+        GROUP BY sharing, 2
+    ), amounts AS (
+        SELECT account, other, currency, sum(rows) AS rows, sum(amount) AS amount, min(first_order) AS first_order,
+               max(last_order) AS last_order
+        FROM shared, unnest(sharing) AS account, unnest(sharing) AS other
+        GROUP BY account, other, currency
+    ), pairs AS (
+        SELECT account, other, sum(rows) AS rows, jsonb_object_agg(currency, CAST(amount AS text)) AS amounts,
+               min(first_order) <> max(last_order) AS are_several,
+               row_number() OVER (PARTITION BY account, account = other ORDER BY sum(rows) DESC, other) AS place
+        FROM amounts
+        GROUP BY account, other
     )
-    SELECT CASE cardinality(accounts) WHEN 1 THEN accounts
-           ELSE (SELECT array_agg(each ORDER BY each) FROM unnest(accounts) AS each) END AS sharing,
-           currency, count(*) AS rows, sum(amount) AS amount, min(order_id) AS first_order, max(order_id) AS last_order
-    FROM distinct_entries
-    GROUP BY sharing, currency
+    SELECT account, pair.other, CAST(pair.rows AS bigint) AS rows, CAST(own.rows AS bigint) AS compared, pair.amounts
+    FROM pairs AS pair JOIN pairs AS own USING (account)
+    WHERE pair.other <> account AND own.other = account AND pair.are_several
+      AND pair.rows > :allowed * own.rows AND pair.place <= :others
 """)
 
 
@@ -148,15 +140,6 @@ class _Size(NamedTuple):
     def mask(self) -> int:
         """Chooses about a thousand entries of the smallest ledger."""
         return (1 << max(0, (min(self.accounts.values()) // _SAMPLE).bit_length() - 1)) - 1
-
-
-@dataclass
-class _Common:
-    """What a pair of accounts has in common."""
-
-    rows: int = 0
-    amounts: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    orders: set[str] = field(default_factory=set)
 
 
 def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -> None:
@@ -175,7 +158,11 @@ def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -
         by_month: dict[date, list[_Size]] = defaultdict(list)
         for size in sizes:
             by_month[size.month].append(size)
-        found = [each for month, of_month in by_month.items() for each in _repeated(connection, month, of_month)]
+        found = [
+            {**each, "month": month}
+            for month, of_month in by_month.items()
+            for each in _repeated(connection, month, of_month)
+        ]
         _replace(connection, sizes, found, parts)
 
 
@@ -206,58 +193,37 @@ def _sizes(connection: Connection, parts: Collection[Part] | None) -> list[_Size
     ]
 
 
-def _repeated(connection: Connection, month: date, sizes: Sequence[_Size]) -> Iterator[RepeatedLedger]:
-    """Yield what accounts have in common in a month."""
+def _repeated(connection: Connection, month: date, sizes: Sequence[_Size]) -> Iterator[RowMapping]:
+    """Yield what accounts have in common in a month, as `platform.repeated_ledgers` has it."""
     mask_of = {account: size.mask for size in sizes for account in size.accounts}
     seller_of = {account: size.seller for size in sizes for account in size.accounts}
+    window = Window.month_of(month)
+
+    def compared(masks: Mapping[str, int], allowed: Decimal) -> Sequence[RowMapping]:
+        """Return each account with the other ones that have a larger share of its entries than allowed."""
+        bound = {
+            "accounts": list(masks),
+            "sellers": [seller_of[account] for account in masks],
+            "masks": list(masks.values()),
+            "first": window.start,
+            "after": window.end,
+            "allowed": allowed,
+            "others": _OTHERS,
+        }
+        return connection.execute(_COMMON, bound).mappings().all()
+
     sampled: set[str] = set()
-    for each in _compared(connection, month, mask_of, seller_of, allowed=SHARE_ALLOWED / 2):
-        if mask_of[each.account]:
-            sampled |= {each.account, each.other}
-        elif each.share > SHARE_ALLOWED:
+    for each in compared(mask_of, SHARE_ALLOWED / 2):
+        if mask_of[each["account"]]:
+            sampled |= {each["account"], each["other"]}
+        elif each["rows"] > SHARE_ALLOWED * each["compared"]:
             yield each
     if sampled:
-        yield from _compared(connection, month, dict.fromkeys(sampled, 0), seller_of, allowed=SHARE_ALLOWED)
-
-
-def _compared(
-    connection: Connection,
-    month: date,
-    mask_of: Mapping[str, int],
-    seller_of: Mapping[str, str],
-    *,
-    allowed: Decimal,
-) -> Iterator[RepeatedLedger]:
-    """Yield each account with the other ones that have a larger share of its entries than allowed."""
-    window = Window.month_of(month)
-    bound = {
-        "accounts": list(mask_of),
-        "sellers": [seller_of[account] for account in mask_of],
-        "masks": list(mask_of.values()),
-        "first": window.start,
-        "after": window.end,
-    }
-    compared: dict[str, int] = defaultdict(int)
-    common: dict[tuple[str, str], _Common] = defaultdict(_Common)
-    for row in connection.execute(_COMMON, bound):
-        for account in row.sharing:
-            compared[account] += row.rows
-        for pair in permutations(row.sharing, 2):
-            common[pair].rows += row.rows
-            common[pair].amounts[row.currency or ""] += row.amount or 0
-            common[pair].orders |= {row.first_order, row.last_order}
-    repeated: dict[str, list[RepeatedLedger]] = defaultdict(list)
-    for (account, other), each in common.items():
-        # Text that stands for "no order" is the same in all entries.
-        if len(each.orders) > 1 and each.rows > allowed * compared[account]:
-            amounts = dict(each.amounts)
-            repeated[account].append(RepeatedLedger(account, other, month, each.rows, compared[account], amounts))
-    for of_account in repeated.values():
-        yield from nlargest(_OTHERS, of_account, key=lambda each: each.rows)
+        yield from compared(dict.fromkeys(sampled, 0), SHARE_ALLOWED)
 
 
 def _replace(
-    connection: Connection, sizes: Iterable[_Size], found: Iterable[RepeatedLedger], parts: Collection[Part] | None
+    connection: Connection, sizes: Iterable[_Size], found: Sequence[Mapping[str, Any]], parts: Collection[Part] | None
 ) -> None:
     """Store what was found in place of what was stored of the same months."""
     columns = REPEATED_LEDGERS.c
@@ -269,12 +235,5 @@ def _replace(
             connection.execute(former.where(tuple_(*pair).in_(compared)))
     else:
         connection.execute(former)
-    rows: list[dict[str, Any]] = [
-        {
-            **{name: getattr(each, name) for name in RepeatedLedger.__dataclass_fields__},
-            "amounts": {currency: str(amount) for currency, amount in each.amounts.items()},
-        }
-        for each in found
-    ]
-    if rows:
-        connection.execute(insert(REPEATED_LEDGERS), rows)
+    if found:
+        connection.execute(insert(REPEATED_LEDGERS), found)
