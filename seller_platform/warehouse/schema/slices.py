@@ -12,9 +12,14 @@ from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import LOADS
 
-# A load that is held ends when later loads, published or held, have all its days together. One that does not add up to
-# its total, or has notes that a check reads, ends when published ones have. Of a list without days any later load does.
-_OPEN = """
+_FUNCTIONS = """
+-- A settled window may change by a few rows.
+CREATE OR REPLACE FUNCTION platform.is_restated(change jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT abs(CAST(change ->> 'after' AS numeric) - CAST(change ->> 'before' AS numeric))
+           > abs(CAST(change ->> 'before' AS numeric)) / 100
+$$;
+-- A load that is held ends when later loads, published or held, have all its days together. One that does not add up
+-- to its total, or has notes that a check reads, ends when published ones have. Of a list without days any later does.
 CREATE OR REPLACE FUNCTION platform.open_loads(ids bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
     FROM platform.loads AS load
@@ -61,17 +66,7 @@ AS $$
         ('unusual', notes -> 'unusual_days' <> '{}')
     ) AS noted (kind, is_noted)
     WHERE is_noted
-$$
-"""
-# A settled window may change by a few rows.
-_IS_RESTATED = """
-CREATE OR REPLACE FUNCTION platform.is_restated(change jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT abs(CAST(change ->> 'after' AS numeric) - CAST(change ->> 'before' AS numeric))
-           > abs(CAST(change ->> 'before' AS numeric)) / 100
-$$
-"""
-
-_ROWS_NAMED = """
+$$;
 CREATE OR REPLACE FUNCTION platform.rows_named(noted jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT string_agg(format('row %s of page %s (%s)', entry ->> 'row', entry ->> 'page',
                              (SELECT string_agg(name, ', ')
@@ -81,28 +76,8 @@ CREATE OR REPLACE FUNCTION platform.rows_named(noted jsonb) RETURNS text LANGUAG
                                CAST(noted ->> 'rows' AS integer) - jsonb_array_length(noted -> 'first')) ELSE '' END
     FROM jsonb_array_elements(noted -> 'first') AS entry
 $$;
-COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.'
-"""
-
-_RECEIPTS = {
-    "published_loads": (
-        sql.SQL("SELECT * FROM platform.loads WHERE verdict <> 'held'"),
-        "Receipts of loads that were published: readings that were not held, and reverts.",
-    ),
-    "readings": (
-        sql.SQL("SELECT * FROM platform.published_loads WHERE notes -> 'reverts_load' IS NULL"),
-        "Receipts of readings that were published.",
-    ),
-}
-
-_MONTH_OF_SLICE = sql.SQL("""
-CREATE OR REPLACE FUNCTION platform.month_of_slice(dataset text, first_day date) RETURNS date LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN dataset = ANY ({dated}) THEN CAST(date_trunc('month', CAST(first_day AS timestamp)) AS date) END
-$$
-""")
-
-# Days that were read under another time zone or currency have to be read again. A revert reads nothing.
-_KEEP = """
+COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.';
+-- Days that were read under another time zone or currency have to be read again. A revert reads nothing.
 CREATE OR REPLACE FUNCTION platform.keep_slice() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     of_month CONSTANT date := platform.month_of_slice(NEW.dataset, NEW.window_start);
@@ -218,6 +193,23 @@ COMMENT ON FUNCTION platform.is_restated IS 'Whether a number of a settled windo
 COMMENT ON FUNCTION platform.stamp_slice IS 'Sets of a slice its transaction, read_after_days and since.'
 """
 
+_RECEIPTS = {
+    "published_loads": (
+        sql.SQL("SELECT * FROM platform.loads WHERE verdict <> 'held'"),
+        "Receipts of loads that were published: readings that were not held, and reverts.",
+    ),
+    "readings": (
+        sql.SQL("SELECT * FROM platform.published_loads WHERE notes -> 'reverts_load' IS NULL"),
+        "Receipts of readings that were published.",
+    ),
+}
+
+_MONTH_OF_SLICE = sql.SQL("""
+CREATE OR REPLACE FUNCTION platform.month_of_slice(dataset text, first_day date) RETURNS date LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN dataset = ANY ({dated}) THEN CAST(date_trunc('month', CAST(first_day AS timestamp)) AS date) END
+$$
+""")
+
 DAYS_OF_SLICE = """
     CASE WHEN slice.read_after_days IS NOT NULL
          THEN datemultirange(daterange(slice.month, CAST(slice.month + interval '1 month' AS date)))
@@ -237,7 +229,4 @@ def keep_slices(connection: Connection) -> None:
         create_view(driver, f"platform.{view}", query, comment, columns)
     dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
     driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
-    driver.execute(_IS_RESTATED)
-    driver.execute(_ROWS_NAMED)
-    driver.execute(_OPEN)
-    driver.execute(_KEEP)
+    driver.execute(_FUNCTIONS)

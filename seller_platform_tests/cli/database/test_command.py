@@ -14,7 +14,7 @@ from seller_platform.cli.database.command import database as command
 from seller_platform.errors import ReaderError, WarehouseError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform.warehouse.postgres.programs import bundled_programs
 from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 
@@ -46,9 +46,7 @@ def test_the_printed_line_connects_and_the_password_is_shown_once() -> None:
     assert document["psql"] == line
     assert len({*shown, document["password"]}) == 2
     _, address = shlex.split(line)
-    package = postgres_library().__file__
-    assert package is not None
-    psql = max(Path(package).parent.glob("pginstall*/bin/psql"))
+    psql = bundled_programs()[0] / "psql"
     statement = "SELECT current_user, count(*) FROM seller.orders"
     printed = subprocess.run([psql, address, "-Atc", statement], check=True, capture_output=True, text=True)
     assert printed.stdout == "dora|0\n"

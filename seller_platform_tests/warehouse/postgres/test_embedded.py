@@ -17,7 +17,7 @@ import pytest
 
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform.warehouse.postgres.programs import bundled_programs
 from seller_platform.warehouse.postgres.root_user import (
     SERVER_USER,
     abandoned_folders,
@@ -231,12 +231,12 @@ def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
 def test_programs_in_a_folder_closed_to_others_run_for_the_servers_user(tmp_path: Path) -> None:
     """As in a virtual environment below /root: the copy has the libraries, which are beside the package."""
-    package = Path(postgres_library().__file__ or "").parent
+    programs = bundled_programs()[0].parent
+    package = programs.parent
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    programs = max(package.glob("pginstall*/bin/postgres")).parents[1]
-    for folder in (programs, programs.parents[1] / f"{package.name}.libs"):
-        shutil.copytree(folder, closed / folder.relative_to(programs.parents[1]), symlinks=True)
+    for folder in (programs, package.parent / f"{package.name}.libs"):
+        shutil.copytree(folder, closed / folder.relative_to(package.parent), symlinks=True)
 
     reachable = reachable_programs(tmp_path / "servers", closed / package.name / programs.name)
     user = server_user()
