@@ -41,6 +41,7 @@ from seller_platform.warehouse.postgres.health import (
     most_connections,
 )
 from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.versions import revisions
 
 _HEARTBEAT_SECONDS = 300
 
@@ -117,28 +118,27 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     else:
         yield ok("PostgreSQL", f"{health.version} at {where}, {size}")
     migrate = "`seller-platform migrate`"
-    if not health.may_read:
+    schema, newest = health.schema, revisions()[-1]
+    if missing := health.missing_right:
         step = "name the user that created it in SELLER_PLATFORM_DATABASE_URL, or grant this user the same rights"
-        missing = health.missing_right
-        if missing is not None and missing.grant is not None:
+        if missing.grant is not None:
             step += f": `{missing.grant};`"
-        what = "" if missing is None else f": it lacks {missing.right}"
-        yield fail("schema", f"this user may not read it{what}", step)
-    elif health.schema is None:
+        yield fail("schema", f"this user may not read it: it lacks {missing.right}", step)
+    elif schema is None:
         if health.may_create:
             yield warn("schema", "there is none yet", migrate)
         else:
             yield fail(
                 "schema", "there is none yet, and this user may not create it", f"{migrate} as a user with that right"
             )
-    elif not health.is_known_schema:
-        step = unknown_schema(health.schema, first=health.newest_schema).next_step
-        yield fail("schema", f"version {health.schema} is unknown to this program", step)
-    elif health.schema < health.newest_schema:
-        yield fail("schema", f"version {health.schema}, and {health.newest_schema} is needed", migrate)
+    elif not schema.is_usable:
+        step = unknown_schema(schema.revision, first=newest).next_step
+        yield fail("schema", f"version {schema} is unknown to this program", step)
+    elif schema.revision < newest:
+        yield fail("schema", f"version {schema}, and {newest} is needed", migrate)
     else:
-        is_newer = health.schema > health.newest_schema
-        yield ok("schema", f"version {health.schema}{', which this program may use' if is_newer else ''}")
+        is_newer = schema.revision > newest
+        yield ok("schema", f"version {schema}{', which this program may use' if is_newer else ''}")
 
 
 def examine_durability(health: DatabaseHealth) -> Iterator[Finding]:

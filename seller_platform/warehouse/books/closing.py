@@ -25,14 +25,14 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.builds import Build, build_partition, hold_partition
+from seller_platform.warehouse.marts.builds import Build, build_partition, lock_name
 from seller_platform.warehouse.marts.common_queries import NO_CURRENCY
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
 from seller_platform.warehouse.marts.tables import CONTRADICTED, PROBLEMS
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
+from seller_platform.warehouse.postgres.advisory_locks import hold, holding
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.currencies import digits_of
 from seller_platform.warehouse.schema.tables import BOOKED_LINES
@@ -260,9 +260,7 @@ def close_month(
     mart = journal_of(accounts)
     of_month = {"dataset": TRANSACTIONS.name, "account": account.key, "month": month.start}
     lookback = lookbacks(database, [TRANSACTIONS], [account.key], adaptive=adaptive)[TRANSACTIONS.name, account.key]
-    with database.connect() as connection, releasing(connection):
-        hold(connection, f"books|{account.key}")
-        connection.commit()
+    with holding(database, f"books|{account.key}") as connection:
         with connection.begin():
             former = [each for each in _months(connection, [account.key]) if each.closed_at]
             of_days = of_month | {"lookback": lookback, "last_day": month.last_day, "no_currency": NO_CURRENCY}
@@ -285,7 +283,7 @@ def close_month(
         months = [*(each.window for each in former), month]
         current, builds = _built(database, connection, mart, account, months)
         for each_month in months:  # a build that saw nothing booked would be stored after it
-            hold_partition(connection, mart, account.key, each_month)
+            hold(connection, lock_name(mart, account.key, each_month))
         connection.commit()
         with connection.begin():
             bound = {

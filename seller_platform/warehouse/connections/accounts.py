@@ -24,8 +24,6 @@ class KnownConnection:
     base_url: str
     auth_url: str
     client_id: str
-    user_id: int | None = None
-    user_name: str | None = None
     redirect_uri: str | None = None
 
 

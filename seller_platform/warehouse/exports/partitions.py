@@ -25,7 +25,7 @@ from seller_platform.warehouse.exports.temporary_rows import ExportedSlice, Temp
 from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
+from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, exported_to, relation_of
@@ -80,9 +80,7 @@ def export_partitions(
             partitions completes this one.
     """
     derived = exported_to(source, folder)
-    with database.connect() as connection, releasing(connection):
-        hold(connection, f"export|{source.table}")
-        connection.commit()
+    with holding(database, f"export|{source.table}") as connection:
         with connection.begin():
             connection.exec_driver_sql(_ONE_MOMENT)
             accounts = list(dict.fromkeys(account or EVERY_ACCOUNT for account, _ in partitions))

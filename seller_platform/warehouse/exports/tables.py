@@ -12,7 +12,7 @@ import pyarrow as pa
 from seller_platform.errors import PartsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
+from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of
 
@@ -149,10 +149,8 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
     """
     files, failures = 0, dict[str, str]()
     for source in SOURCES:
-        with database.connect() as connection, releasing(connection):
-            hold(connection, f"export|{source.table}")
-            connection.commit()
-            url = f"{folder}/{source.name}"
+        url = f"{folder}/{source.name}"
+        with holding(database, f"export|{source.table}"):
             try:
                 with store_errors(url):
                     if not dry and (local := _folder_of(url)) is not None:

@@ -2,12 +2,9 @@
 
 from psycopg import sql
 
-from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import SELLER
-
-Part = tuple[str, Window | None]
-"""An account with its month, or without one where the slices are no months; of accounts the connection."""
 
 # A load that ends meanwhile has changed `load_id`; its slice is left to the next recount.
 _RECOUNT = """

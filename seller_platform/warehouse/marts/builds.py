@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import insert, text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
@@ -19,7 +19,7 @@ from seller_platform.errors import InputProblemError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.marts.tables import BUILD_ID, BUILDS
-from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
+from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
 # A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
@@ -133,7 +133,7 @@ def build_partition(
     chosen = mart.chosen_parameters(parameters or {})
     bindings = mart.bindings(account, window, chosen)
     derived, state = Derived.of(mart, chosen), None
-    with _locked(database, mart, account, window) as connection:
+    with holding(database, lock_name(mart, account, window)) as connection:
         try:
             with _mart_errors(mart, account, window), connection.begin():
                 started_at = datetime.now(UTC)
@@ -194,28 +194,16 @@ def reporting(database: Database, build: Build) -> Iterator[bool]:
     It is not if its partition was built or reported since, or an input has changed. The partition is built by no other
     process before the block ends.
     """
-    with _locked(database, build.mart, build.account, build.window) as connection, connection.begin():
+    lock = lock_name(build.mart, build.account, build.window)
+    with holding(database, lock) as connection, connection.begin():
         state = state_of(connection, Derived.of(build.mart), build.account, build.window)
         bound = (build.mart.name, build.account, state.month, state.fingerprint, build.id)
         yield state.is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
 
 
-@contextmanager
-def _locked(database: Database, mart: Mart, account: str, window: Window | None) -> Iterator[Connection]:
-    """Wait for the lock of a partition and hold it until the block ends.
-
-    The connection holds it, not the transaction: a transaction sees what was committed before it began, so it has to
-    begin after the lock was taken.
-    """
-    with database.connect() as connection, releasing(connection):
-        hold_partition(connection, mart, account, window)
-        connection.commit()
-        yield connection
-
-
-def hold_partition(connection: Connection, mart: Mart, account: str, window: Window | None) -> None:
-    """Wait for the lock of a partition, and hold it until it is released: it is built by nothing else."""
-    hold(connection, f"{mart.table}|{account}|{window}")
+def lock_name(mart: Mart, account: str, window: Window | None) -> str:
+    """Return the name of the lock of a partition. While it is held, nothing else builds the partition."""
+    return f"{mart.table}|{account}|{window}"
 
 
 @contextmanager

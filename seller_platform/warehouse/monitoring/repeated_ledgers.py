@@ -18,7 +18,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.warehouse.loads.receipts import Receipt
-from seller_platform.warehouse.loads.recounts import Part
+from seller_platform.warehouse.monitoring.settled_partitions import Partition
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
@@ -142,7 +142,7 @@ class _Size(NamedTuple):
         return (1 << max(0, (min(self.accounts.values()) // _SAMPLE).bit_length() - 1)) - 1
 
 
-def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -> None:
+def compare_ledgers(database: Database, parts: Collection[Partition] | None = None) -> None:
     """Compare months of accounts with the other accounts of the same seller, and store what they have in common.
 
     Accounts of which the upstream names no seller are compared with those of their connection. A part of the orders is
@@ -180,7 +180,7 @@ def compare_changed(database: Database, receipts: Iterable[Receipt]) -> None:
             _LOG.warning("The accounts of a seller are not compared: %s", error)
 
 
-def _sizes(connection: Connection, parts: Collection[Part] | None) -> list[_Size]:
+def _sizes(connection: Connection, parts: Collection[Partition] | None) -> list[_Size]:
     bound = {
         "dataset": LEDGER.name,
         "all": parts is None,
@@ -223,7 +223,10 @@ def _repeated(connection: Connection, month: date, sizes: Sequence[_Size]) -> It
 
 
 def _replace(
-    connection: Connection, sizes: Iterable[_Size], found: Sequence[Mapping[str, Any]], parts: Collection[Part] | None
+    connection: Connection,
+    sizes: Iterable[_Size],
+    found: Sequence[Mapping[str, Any]],
+    parts: Collection[Partition] | None,
 ) -> None:
     """Store what was found in place of what was stored of the same months."""
     columns = REPEATED_LEDGERS.c

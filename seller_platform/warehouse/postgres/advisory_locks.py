@@ -14,6 +14,7 @@ from typing import LiteralString
 
 from sqlalchemy import Connection
 
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.programs import READER
 
 LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
@@ -66,6 +67,19 @@ def releasing(connection: Connection) -> Iterator[None]:
             connection.rollback()
             connection.exec_driver_sql(_RELEASE)
             connection.commit()
+
+
+@contextmanager
+def holding(database: Database, name: str) -> Iterator[Connection]:
+    """Wait for the lock of a name, and lend a connection that holds it until the block ends.
+
+    The connection holds it, not a transaction: that sees what was committed before it began, so it has to begin after
+    the lock was taken.
+    """
+    with database.connect() as connection, releasing(connection):
+        hold(connection, name)
+        connection.commit()
+        yield connection
 
 
 def hold(connection: Connection, name: str) -> None:

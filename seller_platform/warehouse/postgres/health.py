@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from seller_platform.errors import MissingRightError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.versions import revisions, stored_version
+from seller_platform.warehouse.postgres.versions import SchemaVersion, stored_version
 
 OLDEST_VERSION = 15
 """The oldest major version of PostgreSQL that this program is tested with."""
@@ -38,10 +38,8 @@ class DatabaseHealth:
     Attributes:
         unsafe: The settings of durability that are off for this user and database: `fsync`, `full_page_writes`,
             `synchronous_commit`.
-        may_read: Whether this user may read the platform's schemas.
-        schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
-        is_known_schema: Whether this program may use the tables, once they have its migrations.
-        missing_right: The first right that reading them lacks.
+        schema: The version of the tables; None where there are none yet, or none that may be read.
+        missing_right: The right that reading them lacks.
     """
 
     major: int
@@ -50,10 +48,7 @@ class DatabaseHealth:
     may_create: bool
     size_bytes: int
     unsafe: Sequence[str]
-    may_read: bool
-    schema: str | None
-    newest_schema: str
-    is_known_schema: bool
+    schema: SchemaVersion | None
     missing_right: MissingRightError | None = None
 
 
@@ -81,11 +76,4 @@ def check_health(database: Database) -> DatabaseHealth:
     except MissingRightError as error:  # any other statement would be refused too
         missing = error
     server = database.execute(_SERVER).mappings().one()
-    return DatabaseHealth(
-        **server,
-        may_read=missing is None,
-        missing_right=missing,
-        schema=None if schema is None else schema.revision,
-        newest_schema=revisions()[-1],
-        is_known_schema=schema is not None and schema.is_usable,
-    )
+    return DatabaseHealth(**server, schema=schema, missing_right=missing)

@@ -34,6 +34,7 @@ from seller_platform.cli.output import Output
 from seller_platform.commands import keep_start
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
+from seller_platform.errors import MissingRightError
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.orchestration.partitions import add_accounts
@@ -44,7 +45,7 @@ from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
-from seller_platform.warehouse.postgres.versions import revisions
+from seller_platform.warehouse.postgres.versions import SchemaVersion, revisions
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
@@ -62,10 +63,7 @@ SOUND = DatabaseHealth(
     may_create=True,
     size_bytes=10 << 20,
     unsafe=(),
-    may_read=True,
-    schema="0008",
-    newest_schema="0008",
-    is_known_schema=True,
+    schema=SchemaVersion(revisions()[-1], revisions()[-1]),
 )
 
 
@@ -175,13 +173,25 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, is_read_only=True), FindingLevel.FAIL, "can only be read"),
         (replace(SOUND, schema=None), FindingLevel.WARN, "there is none yet"),
         (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not create it"),
-        (replace(SOUND, schema=None, may_read=False), FindingLevel.FAIL, "this user may not read it"),
-        (replace(SOUND, schema="0001"), FindingLevel.FAIL, "version 0001, and 0008 is needed"),
-        (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is unknown to this program"),
+        (
+            replace(SOUND, schema=None, missing_right=MissingRightError("host/name", "SELECT", None, "denied")),
+            FindingLevel.FAIL,
+            "this user may not read it: it lacks SELECT",
+        ),
+        (replace(SOUND, schema=SchemaVersion("9999", "9999")), FindingLevel.FAIL, "9999 is unknown to this program"),
     ],
 )
 def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, message: str) -> None:
     assert message in only(examine_postgresql(condition, "host/name"), verdict).message
+
+
+def test_tables_that_lack_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = revisions()[-1]
+    monkeypatch.setattr("seller_platform.cli.doctor.command.revisions", lambda: (newest, "1999"))
+
+    finding = only(examine_postgresql(SOUND, "host/name"), FindingLevel.FAIL)
+
+    assert finding.message == f"version {newest}, and 1999 is needed"
 
 
 def test_settings_with_which_a_power_loss_takes_rows(postgres: EmbeddedServer) -> None:
@@ -216,9 +226,9 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
 
     assert [finding.level for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
-    assert (old.schema, old.is_known_schema) == ("0030", False)
-    assert old.newest_schema == sound.schema
-    assert (of_reader.may_create, of_reader.is_read_only, of_reader.may_read) == (False, True, False)
+    assert "version 0030 is unknown" in [*examine_postgresql(old, "x")][1].message
+    assert (of_reader.may_create, of_reader.is_read_only, of_reader.schema) == (False, True, None)
+    assert of_reader.missing_right is not None
 
 
 def test_connections_that_runs_need_are_compared_with_those_allowed() -> None:

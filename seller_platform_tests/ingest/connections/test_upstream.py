@@ -8,7 +8,7 @@ from sqlalchemy import text
 from seller_platform.errors import RequestError, SecretKeyError, SettingsError
 from seller_platform.ingest.connections.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection, save_user
+from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
 from seller_platform.warehouse.connections.secrets import SecretBox, new_key
 from seller_platform.warehouse.postgres.database import Database
 
@@ -96,10 +96,8 @@ def test_connecting_again_as_another_application_must_be_meant(
 
 
 def test_values_of_a_connection_that_are_not_given_stay(stored: Database) -> None:
-    save_user(stored, "ana", 7, "Ana")
-
     save_connection(stored, KnownConnection("ana", "http://moved", "http://auth.one", "one"))
 
     (connection,) = connections(stored)
-    assert connection == KnownConnection("ana", "http://moved", "http://auth.one", "one", 7, "Ana", STORED.redirect_uri)
+    assert connection == KnownConnection("ana", "http://moved", "http://auth.one", "one", STORED.redirect_uri)
     assert upstream_of("ana", read_settings(), stored, BOX).client_secret == "canary-one"
