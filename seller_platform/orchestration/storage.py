@@ -34,7 +34,6 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
-from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import place_of, user_of
@@ -63,7 +62,6 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             url, isolation_level="AUTOCOMMIT", poolclass=QueuePool, pool_size=4, max_overflow=16, pool_pre_ping=True
         )
         listen(engine, "handle_error", _raise_if_full)
-        LockWaits(engine, postgres_url)
         listen(engine, "first_connect", lambda driver, _: check_server(driver, postgres_url, {"search_path": None}))
         self._events = _EventLogStorage(self.postgres_url, should_autocreate_tables)
         parts: Iterable[Any] = (self.run_storage, self.event_log_storage, self.schedule_storage)

@@ -14,5 +14,4 @@
 - `backup`: backup and restore of a database
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
-- `lock_waits`: long waits for locks, logged with the holder
 """

@@ -13,7 +13,6 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError
-from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
@@ -70,7 +69,6 @@ class Database:
             connect_args={**session(address, settings), **timeout},
         )
         listen(self.engine, "first_connect", lambda driver, _: check_server(driver, url, settings))
-        LockWaits(self.engine, url)
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:

@@ -61,7 +61,13 @@ _START_SECONDS = 60
 _STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
-_OPTIONS = (f"listen_addresses={LOOPBACK}", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
+_OPTIONS = (
+    f"listen_addresses={LOOPBACK}",
+    "max_connections=200",
+    "timezone=UTC",
+    "log_timezone=UTC",
+    "log_lock_waits=on",
+)
 USERS_LOCK, START_LOCK = "users.lock", "start.lock"
 """In the folder of a server, the locks of its users and of its start."""
 
