@@ -94,11 +94,9 @@ def lookbacks(
         adaptive: By what changed so far, at least three days and at most the dataset's lookback; otherwise the latter.
     """
     known = settledness(database, datasets, accounts) if adaptive else {}
-    days: dict[tuple[str, str], int] = {}
-    for dataset in datasets:
-        for account in accounts:
-            evidence = known.get((dataset.name, account))
-            after = evidence.settles_after(dataset.lookback_days) if evidence else None
-            lookback = dataset.lookback_days
-            days[dataset.name, account] = lookback if after is None else min(max(after, FEWEST_DAYS), lookback)
+    days = {(dataset.name, account): dataset.lookback_days for dataset in datasets for account in accounts}
+    for pair, evidence in known.items():
+        after = evidence.settles_after(days[pair])
+        if after is not None:
+            days[pair] = min(max(after, FEWEST_DAYS), days[pair])
     return days

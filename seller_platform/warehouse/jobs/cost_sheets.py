@@ -84,7 +84,13 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
     """
     lines_of: dict[Product, list[Line]] = {}
     for line in lines:
-        key, is_sku = _account_key(line, accounts, problems), _is_sku(line, problems)
+        key, is_sku = None, bool(line[SKU].strip()) and "\0" not in line[SKU]
+        try:
+            key = key_named(line[ACCOUNT].strip(), accounts)
+        except RequestError as error:
+            problems.add_cell(line, ACCOUNT, error.problem_alone)
+        if not is_sku:
+            problems.add_cell(line, SKU, f"{line[SKU]!r} is not a SKU")
         if key is not None and is_sku:
             lines_of.setdefault((key, line[SKU]), []).append(line)
         else:  # the other cells of the line may be wrong, too
@@ -146,21 +152,6 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
             case _:
                 cells[name] = str(value)
     return cells
-
-
-def _account_key(line: Line, accounts: Mapping[str, Account], problems: Problems) -> str | None:
-    try:
-        return key_named(line[ACCOUNT].strip(), accounts)
-    except RequestError as error:
-        problems.add_cell(line, ACCOUNT, error.problem_alone)
-        return None
-
-
-def _is_sku(line: Line, problems: Problems) -> bool:
-    if line[SKU].strip() and "\0" not in line[SKU]:
-        return True
-    problems.add_cell(line, SKU, f"{line[SKU]!r} is not a SKU")
-    return False
 
 
 def _periods(lines: Sequence[Line], account_currency: str | None, problems: Problems) -> Periods:

@@ -187,7 +187,9 @@ def day_changes(
     for each, count in rows.items():
         gone_rows, new_rows = went[each], came[each]
         lost, others = differing.get(each, (0, 0))
-        whole = before[each]
+        whole, after = before[each], before[each].copy()
+        after.update(new_rows)
+        after.subtract(gone_rows)
         first = dataset.money[0].name if dataset.money else ""
         changes[each] = DayChange(
             count,
@@ -195,7 +197,7 @@ def day_changes(
             lost,
             others,
             Decimal(new_rows["net", first] - gone_rows["net", first]),
-            (whole, _after(whole, gone_rows, new_rows)) if each in dear else None,
+            (whole, after) if each in dear else None,
             scaled,
         )
     return changes
@@ -254,14 +256,6 @@ def _dear_days(rows: Mapping[str, int], went: Mapping[str, Figures], came: Mappi
             or any(change > SUMS_ALIKE * least for _, change, least in sum_changes(went[each], came[each]))
         )
     }
-
-
-def _after(before: Figures, gone: Figures, new: Figures) -> Figures:
-    """Return the figures after rows went and came."""
-    after = before.copy()
-    after.update(new)
-    after.subtract(gone)
-    return after
 
 
 def _figures(dataset: Dataset) -> dict[tuple[str, str], sql.Composable]:

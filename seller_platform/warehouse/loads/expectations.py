@@ -167,15 +167,10 @@ def _expected(
     like = min(past, key=lambda each: abs(each.window.days - window.days))
     share = window.days / max(1, like.window.days)
     rows = round(like.rows * share)
-    requests = _requests_of(dataset, like, rows, share)
-    seconds = like.seconds * requests / max(1, like.requests)
-    return ExpectedLoad(requests, rows, seconds, Basis.ALIKE)
-
-
-def _requests_of(dataset: Dataset, like: _PastLoad, rows: int, share: float) -> int:
-    """Return the requests of a slice with so many rows, by a receipt of another number of days."""
     fewest, size = fewest_requests(dataset), max(dataset.page_sizes, default=dataset.fixed_page_size)
     beyond = ceil(max(0, like.requests - fewest) * share)
     # Several pages are read with the first one again at their end; a few rows more than a page take two more requests.
     of_pages = 0 if size is None or rows <= size else ceil(rows / size)
-    return fewest + max(beyond, of_pages)
+    requests = fewest + max(beyond, of_pages)
+    seconds = like.seconds * requests / max(1, like.requests)
+    return ExpectedLoad(requests, rows, seconds, Basis.ALIKE)

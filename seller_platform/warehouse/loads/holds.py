@@ -335,8 +335,9 @@ class Judge:
                         for count, whole, column in rule.measure([changes[day] for day in days])
                         if whole and count > number and 100 * count > percent * whole
                     ]
-                    for day in _contributing(rule, days, changes) if findings else ():
-                        found[day] += findings
+                    for day in days if findings else ():
+                        if any(number > 0 for number, _, _ in rule.measure([changes[day]])):
+                            found[day] += findings
         beside = [Contradiction(TOTAL, "")] * lacks_total + [Contradiction(ACCOUNT, self.account)] * bool(self.account)
         for day in changes if beside else ():
             found[day] += beside
@@ -436,10 +437,3 @@ def _of_reading(changes: Mapping[str, DayChange], amount: tuple[str, Decimal] | 
     if WHOLE_LIST not in changes:
         parts.append(f"{len(differ)} of {count_of(len(changes), 'day')}")
     return f" (in all {', '.join(parts)})" if differ else ""
-
-
-def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChange]) -> Iterator[str]:
-    """Yield the days that a rule about several days is about."""
-    for day in days:
-        if any(number > 0 for number, _, _ in rule.measure([changes[day]])):
-            yield day

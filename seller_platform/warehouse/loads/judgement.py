@@ -183,9 +183,7 @@ class Reading:
         runs = [(is_held, list(run)) for is_held, run in groupby(days, key=lambda day: str(day) in held)]
         parts = []
         for number, (is_held, run) in enumerate(runs):
-            doubt = None
-            if is_held:
-                doubt = doubt_about(days=[str(day) for day in run])
+            doubt = doubt_about(days=[str(day) for day in run]) if is_held else None
             rows = sum(self.days[str(day)] for day in run)
             of_part = replace(
                 facts,

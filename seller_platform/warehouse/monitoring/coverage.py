@@ -1,8 +1,7 @@
 """What should be stored of each dataset and account, and what is: days, rows and age."""
 
-from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any
+from itertools import repeat
 
 import msgspec
 from sqlalchemy import text
@@ -39,11 +38,13 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     settles_after_days: int | None
 
 
-_NO_FACTS = dict.fromkeys(("first_day", "last_day", "missing_days", "rows", "read_at", "age_hours"))
+_FACTS = ("first_day", "last_day", "missing_days", "rows", "read_at", "age_hours")
 _STORED = text("""
-    SELECT dataset, account, min(coalesce(month + first - 1, first_day)) AS first_day,
-           max(coalesce(month + last - 1, newest_day)) AS last_day,
-           max(slices.read_at) AS read_at, sum(rows) AS rows, sum(days) AS days
+    SELECT dataset, account, min(coalesce(month + first - 1, first_day)), max(coalesce(month + last - 1, newest_day)),
+           coalesce(max(month + last) - least(min(month + first - 1), CAST(:since AS date))
+                    - CAST(sum(days) AS integer), 0),
+           CAST(sum(rows) AS bigint), max(slices.read_at),
+           CAST(round(extract(epoch FROM CAST(:now AS timestamptz) - max(slices.read_at)) / 3600, 1) AS float8)
     FROM platform.slices
     LEFT JOIN LATERAL (
         SELECT min(number)::integer AS first, max(number)::integer AS last, count(*) AS days
@@ -66,7 +67,10 @@ def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage
     """
     expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
     expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
-    stored = {(row["dataset"], row["account"]): row for row in database.execute(_STORED).mappings()}
+    stored = {
+        (dataset, account): facts
+        for dataset, account, *facts in database.execute(_STORED, {"since": since, "now": now})
+    }
     pairs = sorted({*expected, *stored})
     settled = settledness(database, REFRESHED, sorted({account for _, account in pairs}))
     lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}
@@ -77,20 +81,7 @@ def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage
             settles_after_days=days.settles_after(lookbacks[dataset])
             if (days := settled.get((dataset, account)))
             else None,
-            **(_facts(stored[dataset, account], since, now) if (dataset, account) in stored else _NO_FACTS),
+            **dict(zip(_FACTS, stored.get((dataset, account), repeat(None)), strict=False)),
         )
         for dataset, account in pairs
     ]
-
-
-def _facts(stored: Mapping[Any, Any], since: date, now: datetime) -> dict[str, Any]:
-    first_day, last_day = stored["first_day"], stored["last_day"]
-    missing = (last_day - min(first_day, since)).days + 1 - int(stored["days"]) if stored["days"] else 0
-    return {
-        "first_day": first_day,
-        "last_day": last_day,
-        "missing_days": missing,
-        "rows": int(stored["rows"]),
-        "read_at": stored["read_at"],
-        "age_hours": round((now - stored["read_at"]).total_seconds() / 3600, 1),
-    }

@@ -107,7 +107,7 @@ class EmbeddedServer:
             # Root's server runs as another user, who has to pass through.
             with suppress(FileExistsError):
                 make_folder(self.folder, 0o711 if is_root() else 0o700)
-            self._users = self._open(USERS_LOCK)
+            self._users = open_lock(self.folder / USERS_LOCK)
             with self._exclusively():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
                 self._start()
@@ -195,12 +195,9 @@ class EmbeddedServer:
         """The folder of the socket: that of the data, or one with a shorter path, which a file names."""
         return _named_socket_folder(self.folder) or self.data_folder
 
-    def _open(self, name: str) -> IO[str]:
-        return open_lock(self.folder / name)
-
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with self._open(START_LOCK) as lock:
+        with open_lock(self.folder / START_LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -10,7 +10,7 @@ from psycopg import pq
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
+from seller_platform.errors import InvalidSettingError, RequestError
 
 DATABASE_URL = "SELLER_PLATFORM_DATABASE_URL"
 READER_URL = "SELLER_PLATFORM_READER_URL"
@@ -41,7 +41,10 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
             problem = "is not a URL of PostgreSQL, such as postgresql://user:password@host:5432/database"
         else:
             return parsed
-    raise _error(name, problem)
+    if name.startswith("--"):
+        step = "Correct the option and run the command again."
+        raise RequestError(f"{name}: {problem}", code="InvalidOptionError", step=step)
+    raise InvalidSettingError(name, problem)
 
 
 def user_of(url: sqlalchemy.URL) -> str:
@@ -52,15 +55,6 @@ def user_of(url: sqlalchemy.URL) -> str:
 def place_of(url: sqlalchemy.URL) -> str:
     """Return the host and the name of a database, without user and password."""
     return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
-
-
-def _error(name: str, problem: str) -> SellerPlatformError:
-    is_option = name.startswith("--")
-    if is_option:
-        return RequestError(
-            f"{name}: {problem}", code="InvalidOptionError", step="Correct the option and run the command again."
-        )
-    return InvalidSettingError(name, problem)
 
 
 def _problem_of(url: str) -> str | None:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 
 from psycopg.types.multirange import Multirange
-from sqlalchemy import RowMapping, text
+from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
@@ -112,7 +112,11 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     first_load = max(first_loads) if len(first_loads) == len(absent) else None
     absent = absent if first_load else [row for row in absent if row["first_load"] is None]
     of_account = {account: list(rows) for account, rows in groupby(absent, key=lambda row: row["account"])}
-    named = [_named(relation, account, rows) for account, rows in of_account.items()]
+    named = []
+    for account, rows in of_account.items():
+        days = [row["month"] for row in rows if row["month"] is not None]
+        spelled = _ranges(days) if relation.is_monthly else map(str, days)
+        named.append(", ".join([f"{relation.name} of {account}", *spelled]))
     more = [count_of(len(named) - _ACCOUNTS_NAMED, "more account")] if len(named) > _ACCOUNTS_NAMED else []
     months = [row["month"] for row in absent if row["month"] is not None]
     raise NotLoadedError(
@@ -169,14 +173,8 @@ def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
     return []
 
 
-def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:
-    """Return the name of what an account lacks: `orders of eu-1, 2026-04 to 2026-06, 2026-08`."""
-    days = [row["month"] for row in rows if row["month"] is not None]
-    spelled = _ranges(days) if relation.is_monthly else map(str, days)
-    return ", ".join([f"{relation.name} of {account}", *spelled])
-
-
 def _ranges(months: Sequence[date]) -> list[str]:
+    """Return months as people write them: `2026-04 to 2026-06`, `2026-08`."""
     ranges = joined([Window.month_of(month) for month in months])
     return [
         f"{each.start:%Y-%m}" if each == Window.month_of(each.start) else f"{each.start:%Y-%m} to {each.last_day:%Y-%m}"

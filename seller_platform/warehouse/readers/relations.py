@@ -194,17 +194,10 @@ _ALL = "SELECT {columns} FROM {table} AS stored ORDER BY {order}"
 _PARTS = """
 SELECT {columns}
 FROM {parts}
-JOIN {table} AS stored ON stored.account = part.account{given}
+JOIN {table} AS stored ON stored.account = part.account{within}{given}
 ORDER BY {order}
 """
-
-_DAYS = """
-SELECT {columns}
-FROM {parts}
-JOIN {table} AS stored
-  ON stored.account = part.account AND stored.{day} >= part.first_day AND stored.{day} < part.end_day{given}
-ORDER BY {order}
-"""
+_WITHIN = sql.SQL(" AND stored.{day} >= part.first_day AND stored.{day} < part.end_day")
 
 # The newest snapshot may have no rows: the receipts have its day.
 _SNAPSHOTS = """
@@ -236,13 +229,14 @@ def _query(
     relation: Relation, parts: Iterable[Selection] | None, columns: Sequence[str]
 ) -> tuple[sql.Composed, dict[str, Any]]:
     ties = [name for name, _ in relation.columns if name not in (ACCOUNT, *relation.order)]
-    day = relation.day or ""
+    day = sql.Identifier(relation.day or "")
     filled = {
         "columns": _listed(columns),
         "order": _listed([ACCOUNT, *relation.order, *ties]),
         "table": relation.source,
         "moment": sql.Literal(relation.as_of or "infinity"),
-        "day": sql.Identifier(day) if day else sql.SQL(""),
+        "day": day,
+        "within": _WITHIN.format(day=day) if relation.day else sql.SQL(""),
         "name": sql.Literal(relation.name),
         "given": sql.SQL("") if parts is None else _OF_GIVEN,
     }
@@ -260,7 +254,7 @@ def _query(
             "firsts": [selection.window and selection.window.start for selection in selections],
             "ends": [selection.window and selection.window.end for selection in selections],
         }
-    template = _SNAPSHOTS if relation.keeps_snapshots else _DAYS if relation.day else _PARTS
+    template = _SNAPSHOTS if relation.keeps_snapshots else _PARTS
     return sql.SQL(template).format(parts=given, **filled), bindings
 
 

@@ -114,7 +114,8 @@ def save_reader(database: Database, name: str, password: str) -> bool:
             is_set = True
         except psycopg.errors.InsufficientPrivilege as error:
             if is_new:
-                raise rights_of_readers_lack(name, _statements_of_administrator(driver, name)) from error
+                statements = [f"{each};" for each in _statements(driver, name, is_new=True)]
+                raise rights_of_readers_lack(name, [*statements, f"\\password {name}"]) from error
             is_set = False
         _grant(driver, name)
     return is_set
@@ -216,21 +217,25 @@ def _is_reader(driver: psycopg.Connection[Any], name: str) -> bool:
 
 
 def _alter(driver: psycopg.Connection[Any], name: str, password: str | None, *, is_new: bool) -> None:
-    parts: dict[str, sql.Composable] = {"name": sql.Identifier(name), "mark": sql.Literal(READER)}
-    if is_new:
-        driver.execute(sql.SQL("CREATE ROLE {name}").format(**parts))
-        driver.execute(sql.SQL("COMMENT ON ROLE {name} IS {mark}").format(**parts))
-    driver.execute(
-        sql.SQL("ALTER ROLE {name} LOGIN CONNECTION LIMIT {limit}").format(**parts, limit=sql.Literal(_CONNECTIONS))
-    )
-    for setting, value in _SETTINGS.items():
-        statement = sql.SQL("ALTER ROLE {name} SET {setting} = {value}")
-        driver.execute(statement.format(**parts, setting=sql.Identifier(setting), value=sql.Literal(value)))
-    driver.execute(sql.SQL("GRANT {name} TO CURRENT_USER").format(**parts))  # who may end its sessions then
+    for statement in _statements(driver, name, is_new=is_new):
+        driver.execute(statement.encode())
     if password is not None:
         # Statements may be logged: PostgreSQL gets what it stores, not the password.
         stored = driver.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
-        driver.execute(sql.SQL("ALTER ROLE {name} PASSWORD {stored}").format(**parts, stored=sql.Literal(stored)))
+        with_password = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(name), sql.Literal(stored))
+        driver.execute(with_password)
+
+
+def _statements(driver: psycopg.Connection[Any], name: str, *, is_new: bool) -> list[str]:
+    """Return what makes a role a reader, whose sessions the owner may end. The names of readers need no quotes."""
+    owner = sql.Identifier(driver.info.user).as_string(driver)
+    created = [f"CREATE ROLE {name}", f"COMMENT ON ROLE {name} IS '{READER}'"] if is_new else []
+    return [
+        *created,
+        f"ALTER ROLE {name} LOGIN CONNECTION LIMIT {_CONNECTIONS}",
+        *(f"ALTER ROLE {name} SET {setting} = '{value}'" for setting, value in _SETTINGS.items()),
+        f"GRANT {name} TO {owner}",
+    ]
 
 
 def _grant(driver: psycopg.Connection[Any], name: str) -> None:
@@ -251,15 +256,3 @@ def rights_of_readers_lack(name: str, statements: Sequence[str]) -> WarehouseErr
         f"server type these lines in psql, and try again.\n{lines}",
         code="ReaderRightsError",
     )
-
-
-def _statements_of_administrator(driver: psycopg.Connection[Any], name: str) -> list[str]:
-    """Return what a user with CREATEROLE types, as psql reads it. The names of readers need no quotes."""
-    owner = sql.Identifier(driver.info.user).as_string(driver)
-    return [
-        f"CREATE ROLE {name} LOGIN CONNECTION LIMIT {_CONNECTIONS};",
-        *(f"ALTER ROLE {name} SET {setting} = '{value}';" for setting, value in _SETTINGS.items()),
-        f"COMMENT ON ROLE {name} IS '{READER}';",
-        f"GRANT {name} TO {owner};",
-        f"\\password {name}",
-    ]

@@ -254,36 +254,29 @@ def keep_sums(
     if not (has_sums(dataset) and is_shared):
         driver.execute(_MARK, values | {"first_day": months[0].start, "end_day": months[-1].end})
         return
+    find_touched, keep, change = _month_statements(dataset)
     driver.execute(SETTINGS)
     for month in months:
         values |= {"first_day": month.start, "end_day": month.end}
-        touched = None if is_first else driver.execute(_touched_statement(dataset), values).fetchone()
+        touched = None if is_first else driver.execute(find_touched, values).fetchone()
         skus, is_unnamed = touched or (None, is_first)
         is_whole = bool(is_unnamed) or len(skus or ()) > _MOST_TOUCHED
-        statement = _keep_statement(dataset) if is_whole else _change_statement(dataset)
-        driver.execute(statement, {**values, "skus": skus})
+        driver.execute(keep if is_whole else change, {**values, "skus": skus})
 
 
 @cache
-def _keep_statement(dataset: Dataset) -> sql.Composed:
-    return sql.SQL(_WINDOW) + _counts(dataset) + _sums(dataset) + sql.SQL("SELECT")
-
-
-@cache
-def _change_statement(dataset: Dataset) -> sql.Composed:
+def _month_statements(dataset: Dataset) -> tuple[sql.Composed, sql.Composed, sql.Composed]:
+    """Return what finds the products of a month that a load touched, what sums the month, and what sums these only."""
+    touched = sql.SQL(_TOUCHED).format(
+        table=sql.Identifier(SELLER, dataset.name), former=sql.Identifier(HISTORY, dataset.name)
+    )
+    counted = sql.SQL(_WINDOW) + _counts(dataset)
     changed = sql.SQL(_CHANGED_SUMS).format(
         selected=sql.SQL(SELECTED[dataset.name]), store_products=sql.SQL(_STORE_PRODUCTS)
     )
     days = sql.SQL(CHANGE_DAYS.replace("{new}", "products"))
     items = sql.SQL(_STEPS) + items_of(dataset, of_touched=True)
-    return sql.SQL(_WINDOW) + _counts(dataset) + items + changed + days
-
-
-@cache
-def _touched_statement(dataset: Dataset) -> sql.Composed:
-    return sql.SQL(_TOUCHED).format(
-        table=sql.Identifier(SELLER, dataset.name), former=sql.Identifier(HISTORY, dataset.name)
-    )
+    return touched, counted + _sums(dataset) + sql.SQL("SELECT"), counted + items + changed + days
 
 
 def _counts(dataset: Dataset) -> sql.Composed:
