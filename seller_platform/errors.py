@@ -283,20 +283,10 @@ class DuplicateUserError(RequestError):
     next_step = "Take another address, or grant the user more accounts."
 
 
-class InvalidPasswordError(RequestError):
-    """A password is too short, too long or too common."""
+class InvalidValueError(RequestError):
+    """A user, a password or an application cannot have this value."""
 
-    next_step = "Choose another password; four random words are a good one."
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"the user's password {problem}")
-        self.problem = problem
-
-
-class InvalidApplicationError(RequestError):
-    """An application cannot be registered with these values."""
-
-    next_step = "Fix the name or the redirect URL as the message says."
+    next_step = "Give another value, as the message says; four random words are a good password."
 
 
 class CannotListenError(SellerPlatformError):
@@ -470,9 +460,6 @@ class AuthorizationDeniedError(SellerPlatformError, with_step=True):
     next_step = "Run `seller-platform connect` again, and approve the access in time."
     exit_code = 3
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"authorisation failed: {reason}")
-
 
 class UpstreamError(SellerPlatformError):
     """The upstream's answer is not what the API promises."""
@@ -639,11 +626,6 @@ class ListChangedError(RetryableError):
     """A list kept changing while it was read."""
 
     next_step = "Nothing was stored; try again at a quieter hour."
-
-    def __init__(self, what: str, *, attempts: int, last: str) -> None:
-        super().__init__(
-            f"{what}: the list changed while it was read, in each of {count_of(attempts, 'attempt')} (last: {last})",
-        )
 
 
 class WarehouseError(SellerPlatformError):

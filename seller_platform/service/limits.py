@@ -94,15 +94,13 @@ STANDARD = Limits()
 """The limits without settings, and without rates."""
 
 
-def limits_of(
-    settings: Settings, *, host: str = "127.0.0.1", has_public_url: bool = False, processes: int = 1
-) -> Limits:
+def limits_of(settings: Settings, *, host: str = "127.0.0.1", processes: int = 1) -> Limits:
     """Return the limits of each process of a service that listens on a host.
 
     Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at
     once are as many as processors, of which PostgreSQL needs one for each.
     """
-    is_sandbox = is_loopback(host) and not has_public_url
+    is_sandbox = is_loopback(host) and settings.service_public_url is None
 
     def part(number: int, fewest: int = _FEWEST_AT_ONCE) -> int:
         return max(fewest, -(-number // processes))

@@ -73,7 +73,7 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
     shop.send()
     assert len(shop.receiver.documents) == 3
 
-    changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
+    changed = ListChangedError(f"orders of {KEYS[0]}", "the list changed while it was read (last: page 4)")
     shop.fail(changed, KEYS[0])  # another reason is another cause
     shop.send()
     *_, new, resolved = shop.receiver.texts

@@ -87,7 +87,7 @@ def away() -> UpstreamUnavailableError:
 
 
 def test_a_failed_run_is_reported_once_unless_its_reason_is_a_problem(shop: Shop, database: Database) -> None:
-    shop.failures = {KEYS[0]: away(), KEYS[1]: ListChangedError("orders", attempts=3, last="page 4")}
+    shop.failures = {KEYS[0]: away(), KEYS[1]: ListChangedError("orders", "the list changed")}
     march = Window.month_of(datetime(2026, 3, 1, tzinfo=UTC).date())
     keep_refusal(database, dataset_named("orders"), KEYS[0], march, away(), run_id=None)
     run_id = shop.run(ORDERS, KEYS[:3]).run_id

@@ -9,10 +9,10 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_069,
+    "root": 3_051,
     "cli": 7_789,
     "orchestration": 5_408,
-    "service": 10_907,
+    "service": 10_899,
     "sandbox": 2_084,
     "alerts": 455,
     "answers": 1_363,

@@ -51,7 +51,7 @@ def run(
         migrate(database)
     options = ServiceOptions(
         Location(settings.service_public_url, host),
-        limits_of(settings, host=host, has_public_url=settings.service_public_url is not None, processes=workers),
+        limits_of(settings, host=host, processes=workers),
         Pace() if writes_reports else None,
         timedelta(days=settings.service_grant_days),
         LoginOptions(

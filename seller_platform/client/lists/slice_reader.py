@@ -111,7 +111,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
             reader.defects.check(name, sink.count)
             return _facts(result, number, fetcher, reader)
         previous, doubt = fingerprint, result.doubt
-    raise ListChangedError(name, attempts=number, last=doubt)
+    raise ListChangedError(name, f"the list changed in each of {count_of(number, 'attempt')} (last: {doubt})")
 
 
 def _with_day(dataset: Dataset, page: Page, _: str | None) -> Page:

@@ -107,7 +107,7 @@ def add_application(
         is_public: It has no secret, which is returned as an empty text, and must use PKCE (RFC 7636).
 
     Raises:
-        InvalidApplicationError: The name or a redirect URI cannot be used.
+        InvalidValueError: The name or a redirect URI cannot be used.
     """
     check_application(name, redirect_uris)
     client_id, secret = secrets.token_urlsafe(16), "" if is_public else secrets.token_urlsafe(32)

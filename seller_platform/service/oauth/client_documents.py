@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
-from seller_platform.errors import ApiError, InvalidApplicationError
+from seller_platform.errors import ApiError, InvalidValueError
 from seller_platform.network import direct_client
 from seller_platform.service.http.addresses import is_public, url_host
 from seller_platform.service.http.bodies import parse_json
@@ -54,7 +54,7 @@ def is_document_url(client_id: str) -> bool:
     """Whether a client id is the URL of a document: https, with a path, without user, fragment and dot segments."""
     try:
         check_redirect_uri(client_id)
-    except InvalidApplicationError:
+    except InvalidValueError:
         return False
     path = urlsplit(client_id).path
     return client_id.startswith("https://") and len(path) > 1 and not {".", ".."} & set(unquote(path).split("/"))
@@ -185,11 +185,11 @@ def _client_of(url: str, body: bytes) -> Application:
             raise ValueError("has no redirect_uris, the list of addresses to which people are sent back")
         usable = []
         for uri in uris:  # many clients list others beside those that can be used
-            with suppress(InvalidApplicationError):
+            with suppress(InvalidValueError):
                 check_redirect_uri(uri, has_document=True)
                 usable.append(uri)
         check_application(name, usable or uris[:1], has_document=True)
-    except InvalidApplicationError as error:
+    except InvalidValueError as error:
         raise _refused(url, f"cannot be used: its {error.subject} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:
         raise _refused(url, f"{error}. {_ACCEPTED}") from None

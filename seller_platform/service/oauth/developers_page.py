@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from seller_platform.contract.wire import MCP
 from seller_platform.counts import count_of
-from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
+from seller_platform.errors import ApiError, InvalidValueError, NotFoundError
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import (
     Application,
@@ -72,7 +72,7 @@ async def create_client(request: SignedInRequest) -> Response:
     name, redirect_uris = request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
     try:
         check_application(name, redirect_uris)
-    except InvalidApplicationError as error:
+    except InvalidValueError as error:
         return _form(request, name, redirect_uris, error)
     # The id is derived from session and form: the same form gives the same id, and other users cannot choose it.
     digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
@@ -138,7 +138,7 @@ def _secret_version(application: Application) -> str:
 
 
 def _form(
-    request: SignedInRequest, name: str, redirect_uris: Sequence[str], error: InvalidApplicationError | None = None
+    request: SignedInRequest, name: str, redirect_uris: Sequence[str], error: InvalidValueError | None = None
 ) -> Response:
     wrong = problem = None
     if error is not None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from seller_platform.errors import InvalidApplicationError
+from seller_platform.errors import InvalidValueError
 from seller_platform.service.http.addresses import is_loopback
 
 MOST_REDIRECT_URIS = 100
@@ -30,16 +30,16 @@ def check_application(name: str, redirect_uris: Sequence[str], *, has_document: 
     """Return if an application may be registered with these values.
 
     Raises:
-        InvalidApplicationError: A value cannot be used. Names hold no invisible characters, so that none looks like
+        InvalidValueError: A value cannot be used. Names hold no invisible characters, so that none looks like
             another.
     """
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InvalidApplicationError("name", f"must have 1 to {LONGEST_NAME} printable characters")
+        raise InvalidValueError("name", f"must have 1 to {LONGEST_NAME} printable characters")
     if not redirect_uris:
         check_redirect_uri("")
     if len(redirect_uris) > MOST_REDIRECT_URIS:
         problem = f"must be one of at most {MOST_REDIRECT_URIS}; there are {len(redirect_uris)}"
-        raise InvalidApplicationError("redirect URI", problem)
+        raise InvalidValueError("redirect URI", problem)
     for uri in redirect_uris:
         check_redirect_uri(uri, has_document=has_document)
 
@@ -51,7 +51,7 @@ def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
         has_document: Whether it is one of a document, where an own scheme needs no period.
 
     Raises:
-        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
+        InvalidValueError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
             answer to an authorization request adds.
     """
     if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
@@ -112,5 +112,5 @@ def _without_port(uri: str) -> tuple[str, str] | None:
     return (found[1], found[3]) if found is not None and int(found[2] or 0) <= _LAST_PORT else None
 
 
-def _refused(problem: str, uri: str) -> InvalidApplicationError:
-    return InvalidApplicationError("redirect URI", f"{problem}; it is {uri!r}")
+def _refused(problem: str, uri: str) -> InvalidValueError:
+    return InvalidValueError("redirect URI", f"{problem}; it is {uri!r}")

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.errors import InvalidPasswordError
+from seller_platform.errors import InvalidValueError
 from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, verified_user
@@ -52,7 +52,7 @@ def new_password_problem(new: str, repeated: str, email: str, name: str) -> str 
         return "The two new passwords are not the same."
     try:
         check_password(new, email, name)
-    except InvalidPasswordError as error:
+    except InvalidValueError as error:
         return f"The new password {error.problem}."
     return None
 

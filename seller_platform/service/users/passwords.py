@@ -7,7 +7,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from zxcvbn import zxcvbn
 
-from seller_platform.errors import InvalidPasswordError
+from seller_platform.errors import InvalidValueError
 
 LONGEST_PASSWORD = 1_024
 SHORTEST_PASSWORD = 12
@@ -53,14 +53,13 @@ def check_password(password: str, *personal: str) -> None:
         personal: The e-mail address and the name of the user.
 
     Raises:
-        InvalidPasswordError: It may not; the message says why.
+        InvalidValueError: It may not; the message says why.
     """
-    if len(password) < SHORTEST_PASSWORD:
-        raise InvalidPasswordError(f"must have {SHORTEST_PASSWORD} characters at least; it has {len(password)}")
-    if len(password) > LONGEST_PASSWORD:
-        raise InvalidPasswordError(f"must have {LONGEST_PASSWORD} characters at most; it has {len(password)}")
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        allowed = f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
+        raise InvalidValueError("password", f"{allowed}; it has {len(password)}")
     own = [part.lower() for text in personal for part in re.split(r"[\W_]+", text) if len(part) >= _SHORTEST_WORD]
     others = re.sub("|".join(map(re.escape, own)) or "$", "", password.lower())
     guesses = zxcvbn(password[:_JUDGED_CHARACTERS], user_inputs=own)["guesses"]
     if guesses < _LEAST_GUESSES or sum(map(str.isalnum, others)) < _LEAST_OF_OTHERS:
-        raise InvalidPasswordError(_COMMON)
+        raise InvalidValueError("password", _COMMON)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
+from seller_platform.errors import DuplicateUserError, InvalidValueError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.passwords import check_password, hash_password
@@ -61,13 +61,13 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
 
     Raises:
         DuplicateUserError: A user has that e-mail address.
-        RequestError: A value cannot be used; `InvalidPasswordError` for the password.
+        RequestError: A value cannot be used; `InvalidValueError` names it.
     """
     local, at, domain = email.rpartition("@")
     if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
-        raise _invalid("e-mail address", f"must look like name@example.com; it is {email!r}")
+        raise InvalidValueError("e-mail address", f"must look like name@example.com; it is {email!r}")
     if not name.strip():
-        raise _invalid("name", "must not be empty")
+        raise InvalidValueError("name", "must not be empty")
     _check_text("e-mail address", email)
     _check_text("name", name)
     _check_text("password", password)
@@ -151,7 +151,7 @@ def set_password(database: Database, email: str, password: str) -> None:
     """Change a user's password and end their browser sessions, but no consent.
 
     Raises:
-        InvalidPasswordError: The password cannot be used.
+        InvalidValueError: The password cannot be used.
     """
     with open_user(database, email) as (connection, user_id):
         name = connection.execute(select(USERS.c.name).where(USERS.c.id == user_id)).scalar_one()
@@ -219,11 +219,6 @@ def end_sessions(connection: Connection, user_id: int) -> None:
         connection.execute(delete(table).where(table.c.user_id == user_id))
 
 
-def _invalid(field: str, problem: str) -> RequestError:
-    """Return the error of a user who cannot be created with these values."""
-    return RequestError(f"the user's {field} {problem}", code="InvalidUserError")
-
-
 def _check_text(field: str, text: str) -> None:
     if not is_storable(text):
-        raise _invalid(field, "must be Unicode without NUL characters")
+        raise InvalidValueError(field, "must be Unicode without NUL characters")

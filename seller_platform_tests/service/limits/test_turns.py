@@ -84,18 +84,18 @@ async def test_every_turn_comes_back_whatever_happens_to_its_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "has_public_url", "rates"),
+    ("host", "public_url", "rates"),
     [
-        *((host, False, (0, 0)) for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost")),
-        ("0.0.0.0", False, (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)),
-        ("::", False, (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)),
-        ("127.0.0.1", True, (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)),
+        *((host, "", (0, 0)) for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost")),
+        *((host, "", (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)) for host in ("0.0.0.0", "::")),
+        ("127.0.0.1", "https://api.example", (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)),
     ],
 )
 def test_only_a_sandbox_on_its_own_machine_has_no_rates(
-    host: str, has_public_url: bool, rates: tuple[int, int]
+    host: str, public_url: str, rates: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = limits_of(read_settings(), host=host, has_public_url=has_public_url)
+    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_PUBLIC_URL", public_url)
+    limits = limits_of(read_settings(), host=host)
 
     assert (limits.per_token, limits.per_user) == rates
     assert limits.work_at_once >= 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from seller_platform.errors import InvalidApplicationError
+from seller_platform.errors import InvalidValueError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
@@ -178,7 +178,7 @@ def test_only_redirect_uris_that_are_safe_are_registered() -> None:
             "https://app.example/?a=1;ISS=2",
         ),
     ):
-        with pytest.raises(InvalidApplicationError):
+        with pytest.raises(InvalidValueError):
             check_redirect_uri(uri)
 
 

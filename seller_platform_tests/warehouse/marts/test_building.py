@@ -195,7 +195,7 @@ def test_a_partition_or_parameter_that_makes_no_sense_is_refused(
 
 
 THIS_MONTH = Window.month_of(utc_now().date())
-FAILED = ListChangedError("A list", attempts=3, last="more rows")
+FAILED = ListChangedError("A list", "the list changed while it was read (last: more rows)")
 SPENT = RequestsUsedUpError("default", per_day=1, renews_at=utc_now())
 
 
