@@ -42,8 +42,9 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
         else:
             return parsed
     if name.startswith("--"):
-        step = "Correct the option and run the command again."
-        raise RequestError(f"{name}: {problem}", code="InvalidOptionError", step=step)
+        raise RequestError(
+            f"{name}: {problem}", code="InvalidOptionError", step="Correct the option and run the command again."
+        )
     raise InvalidSettingError(name, problem)
 
 
