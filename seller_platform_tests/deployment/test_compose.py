@@ -1,5 +1,6 @@
 """Tests the compose files, the programs of one machine, and runs on several Celery workers of which one is killed."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.brokers import redis, require_redis
 from seller_platform_tests.support.deployment import Deployment
 from seller_platform_tests.support.independent_upstream import IndependentUpstream, open_independent_upstream
+from seller_platform_tests.support.installation import temporary_server
 from seller_platform_tests.support.processes import completed, connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -202,14 +204,25 @@ def open_upstream() -> Iterator[tuple[IndependentUpstream, Requests]]:
         yield upstream, requests
 
 
-@pytest.mark.nightly  # five programs that import Dagster
-def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_path: Path) -> None:
+@dataclass
+class Cluster:
+    """A machine with two workers, the interface of its web server, and an upstream whose accounts are discovered."""
+
+    machine: Machine
+    interface: Deployment
+    upstream: IndependentUpstream
+    requests: Requests
+
+
+@contextmanager
+def open_cluster(database_url: str, folder: Path) -> Iterator[Cluster]:
+    """Run the programs of both compose files."""
     require_redis()
     with open_upstream() as (upstream, requests):
-        shell = foreign_environment(upstream, database_url, tmp_path / "home")
+        shell = foreign_environment(upstream, database_url, folder / "home")
         chosen = {name: shell[name] for name in shell if name.startswith(("SELLER_API_", "SELLER_PLATFORM_HISTORY"))}
         chosen["SELLER_API_REQUESTS_PER_DAY"] = "100000"
-        with open_machine(database_url, tmp_path, services_with_celery(), **chosen) as machine:
+        with open_machine(database_url, folder, services_with_celery(), **chosen) as machine:
             programs = ["code-location", "webserver", "daemon", "redis"]
             run(["migrate"], machine.variables)
             connect(machine.variables)
@@ -219,43 +232,81 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
                 machine.start(name, f"--hostname={name}", service="worker")
             machine.await_health(*programs)
             interface = Deployment(
-                machine.running["webserver"], tmp_path, {"Dagster UI": f"http://127.0.0.1:{machine.ports['3000']}"}
+                machine.running["webserver"], folder, {"Dagster UI": f"http://127.0.0.1:{machine.ports['3000']}"}
             )
             interface.launch("__ASSET_JOB", "accounts")
             interface.await_quiet()
-            counted, sent, refreshes = number_of(database_url, *COUNTED), _sent(upstream), upstream.refreshes
+            yield Cluster(machine, interface, upstream, requests)
 
-            backfill = interface.backfill(
-                ["transactions"], [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
-            )
-            wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
-            machine.kill("worker-1")
-            requests.released.set()
-            held: list[int] = []
 
-            def status() -> str:
-                held.append(number_of(database_url, "pg_stat_activity WHERE datname = current_database()", "count(*)"))
-                return interface.under_way().backfills[backfill]
+@pytest.mark.nightly  # five programs that import Dagster
+def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_path: Path) -> None:
+    with open_cluster(database_url, tmp_path) as cluster:
+        machine, interface, upstream, requests = cluster.machine, cluster.interface, cluster.upstream, cluster.requests
+        counted, sent, refreshes = number_of(database_url, *COUNTED), _sent(upstream), upstream.refreshes
 
-            wait_for(
-                status,
-                lambda status: status.startswith("COMPLETED"),
-                explain=lambda status: (status, interface.under_way().runs, machine.logs()),
-                pause_seconds=1,
-            )
-            statuses, failures = interface.under_way(), interface.failures()
-        assert max(held) <= CONNECTIONS + 2 * CONNECTIONS_OF_A_RUN
-        assert statuses.backfills == {backfill: "COMPLETED_SUCCESS"}
-        assert [run for run in statuses.runs if run[0] == "FAILURE"] == [("FAILURE", False)]
-        assert [run for run in statuses.runs if run[1]] == [("SUCCESS", True)]
-        assert "The process of the run is gone" in str(failures)
-        assert requests.twice == []
-        assert upstream.refreshes > refreshes
-        assert upstream.replayed == 0
-        assert 0 <= number_of(database_url, *COUNTED) - counted - (_sent(upstream) - sent) < 36, (
-            "those of the killed worker"
+        backfill = interface.backfill(
+            ["transactions"], [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
         )
+        wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
+        machine.kill("worker-1")
+        requests.released.set()
+        held: list[int] = []
+
+        def status() -> str:
+            held.append(number_of(database_url, "pg_stat_activity WHERE datname = current_database()", "count(*)"))
+            return interface.under_way().backfills[backfill]
+
+        wait_for(
+            status,
+            lambda status: status.startswith("COMPLETED"),
+            explain=lambda status: (status, interface.under_way().runs, machine.logs()),
+            pause_seconds=1,
+        )
+        statuses, failures = interface.under_way(), interface.failures()
+    assert max(held) <= CONNECTIONS + 2 * CONNECTIONS_OF_A_RUN
+    assert statuses.backfills == {backfill: "COMPLETED_SUCCESS"}
+    assert [run for run in statuses.runs if run[0] == "FAILURE"] == [("FAILURE", False)]
+    assert [run for run in statuses.runs if run[1]] == [("SUCCESS", True)]
+    assert "The process of the run is gone" in str(failures)
+    assert requests.twice == []
+    assert upstream.refreshes > refreshes
+    assert upstream.replayed == 0
+    assert 0 <= number_of(database_url, *COUNTED) - counted - (_sent(upstream) - sent) < 36, (
+        "those of the killed worker"
+    )
     assert number_of(database_url, "seller.transactions", "count(*)") == ROWS
+
+
+@pytest.mark.nightly  # five programs that import Dagster
+def test_a_run_on_a_worker_outlives_a_restart_of_postgresql(tmp_path: Path) -> None:
+    account = f"at-{100 + SELLERS.index(OTHER_HALF[0])}"
+
+    def refresh(cluster: Cluster, dataset: str) -> None:
+        config = {"accounts": [account], "datasets": [dataset]}
+        cluster.interface.launch("refresh_now", config={"ops": {"refresh": {"config": config}}})
+
+    with temporary_server() as (server, _), open_cluster(server.database("seller"), tmp_path) as cluster:
+        refresh(cluster, "transactions")
+        wait_for(cluster.requests.under_way.total, explain=lambda _: cluster.machine.logs())
+        os.kill(int((server.data_folder / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+        cluster.requests.released.set()  # what is answered meanwhile cannot be stored
+        wait_for(server.revive)
+        loaded = "(SELECT DISTINCT account, date_trunc('month', local_day) FROM seller.transactions) AS months"
+        wait_for(
+            lambda: number_of(server.url("seller"), loaded, "count(*)"),
+            lambda months: months == len(MONTHS),
+            explain=lambda months: (months, cluster.interface.failures(), cluster.machine.logs()),
+            seconds=600,
+        )
+        cluster.interface.await_quiet()
+        runs = cluster.interface.under_way().runs
+        refresh(cluster, "orders")
+        orders = f"seller.orders WHERE account = '{account}'"
+        wait_for(lambda: number_of(server.url("seller"), orders, "count(*)"), explain=lambda _: cluster.machine.logs())
+
+    assert runs.count(("FAILURE", False)) == runs.count(("SUCCESS", True))
+    assert ("FAILURE", True) not in runs
 
 
 def _sent(upstream: IndependentUpstream) -> int:
