@@ -15,46 +15,32 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
-from seller_platform.warehouse.postgres.sessions import parameters
 from seller_platform.warehouse.schema.readers import save_reader
 
 _PASSWORD_FILE = "desktop.password"  # noqa: S105  # the name of a file
 _LOOK_SECONDS = 1.0
 
 
-class DatabaseAddress(Document, frozen=True):
-    """How other programs reach the warehouse.
-
-    Attributes:
-        host: For a socket, its folder. Several hosts and their ports are separated by commas.
-        password: Null where it is not shown, or there is none.
-    """
-
-    url: str
-    host: str | None
-    port: str | None
-    database: str | None
-    user: str | None
-    password: str | None
-
-
-class DesktopLogin(DatabaseAddress, frozen=True):
+class DesktopLogin(Document, frozen=True):
     """The login for desktop clients.
 
     Attributes:
+        url: With the password.
         psql: The command that connects.
     """
 
+    url: str
     psql: str
 
 
-class UrlDocument(DatabaseAddress, frozen=True):
+class UrlDocument(Document, frozen=True):
     """The address of the warehouse.
 
     Attributes:
         is_embedded: Whether it is the embedded server of the home folder.
     """
 
+    url: str
     is_embedded: bool
 
 
@@ -111,12 +97,9 @@ def url(*, with_password: bool, output: Output) -> None:
     The password is left out. The embedded server is reached through a socket, by your user of this machine.
     """
     settings = expect_home()
-    address = stored_warehouse_url(settings)
-    given, is_embedded = parameters(address), settings.database_url is None
+    address, is_embedded = stored_warehouse_url(settings), settings.database_url is None
     shown = address if with_password else url_without_secrets(address)
-    password = given.get("password") if with_password else None
-    facts = {"database": given.get("dbname"), **{name: given.get(name) for name in ("host", "port", "user")}}
-    output.document(UrlDocument(url=shown, **facts, password=password, is_embedded=is_embedded))
+    output.document(UrlDocument(url=shown, is_embedded=is_embedded))
     output.line(shown)
     if is_embedded:
         output.say("The embedded server runs while a program uses it; `seller-platform database run` keeps it up.")
@@ -128,12 +111,10 @@ def _show(output: Output, port: int, password: str) -> None:
     address = f"postgresql://{CLIENT_USER}@{LOOPBACK}:{port}/{WAREHOUSE}"
     psql = f"PGPASSWORD={secret} psql {address}"
     full = f"postgresql://{CLIENT_USER}:{secret}@{LOOPBACK}:{port}/{WAREHOUSE}"
-    login = DesktopLogin(
-        url=full, psql=psql, host=LOOPBACK, port=str(port), database=WAREHOUSE, user=CLIENT_USER, password=password
-    )
-    output.document(login)
+    output.document(DesktopLogin(url=full, psql=psql))
     output.line(f"URL       {full}")
     output.line(f"psql      {psql}")
-    for name in ("host", "port", "database", "user", "password"):
-        output.line(f"{name.capitalize():<9} {getattr(login, name)}")
+    parts = {"Host": LOOPBACK, "Port": port, "Database": WAREHOUSE, "User": CLIENT_USER, "Password": password}
+    for name, value in parts.items():
+        output.line(f"{name:<9} {value}")
     output.line("This login reads; it changes no table. Ctrl-C ends it.")

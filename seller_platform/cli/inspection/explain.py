@@ -1,6 +1,7 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 import click
 
@@ -34,8 +35,8 @@ class ExplainedLine(Document, frozen=True):
     line: str
     account_name: str
     currency: str
-    debit: str
-    credit: str
+    debit: Decimal
+    credit: Decimal
     rows: int
 
 
@@ -103,13 +104,7 @@ def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> N
         accounts = accounts_of(installation.settings.journal_accounts)
         key_of_account = None if account is None else account_named(installation.database, account).key
         entry = explain_entry(installation.database, accounts, number, line, key_of_account)
-    lines = [
-        ExplainedLine(
-            **{name: str(each[name]) for name in ("number", "line", "account_name", "currency", "debit", "credit")},
-            rows=each["rows"],
-        )
-        for each in entry.lines
-    ]
+    lines = [ExplainedLine(**{name: each[name] for name in ExplainedLine.__struct_fields__}) for each in entry.lines]
     output.document(
         ExplainDocument(
             asset=f"marts/{JOURNAL_ENTRIES.name}",
