@@ -4,7 +4,6 @@ httpx does not read the variables itself: it fails where NO_PROXY has a network 
 machine. Requests to this machine never go through a proxy.
 """
 
-import logging
 import os
 import re
 import socket
@@ -12,12 +11,11 @@ import ssl
 from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache, lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass_environment  # type: ignore[attr-defined]  # the stubs lack it
 
 import httpx
 
@@ -25,13 +23,8 @@ from seller_platform.errors import InvalidSettingError, UpstreamError
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _PORTS = {"http": 80, "https": 443}
-_NAME = re.compile(r"[a-z0-9_*][a-z0-9_.*-]*")
-_WITH_PORT = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:]+))(?::(?P<port>\d{1,5}))?")
-
-_LOG = logging.getLogger(__name__)
 
 _Address = IPv4Address | IPv6Address
-_Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
@@ -185,41 +178,15 @@ def _entries(exceptions: str) -> list[str]:
 
 
 def _is_excepted(host: str, port: int, exceptions: str) -> bool:
-    name = host.lower().rstrip(".")
-    address = _address(name)
-    for entry in _entries(exceptions):
-        if entry == "*":
-            return True
-        exception = _exception(entry)
-        if exception is None or exception[1] not in (None, port):
-            continue
-        excepted = exception[0]
-        if isinstance(excepted, str):
-            if fnmatchcase(name, excepted) or fnmatchcase(name, f"*.{excepted}"):
+    name, entries = host.lower().rstrip("."), _entries(exceptions)
+    address, names = _address(name), ",".join(entry.removeprefix("*") for entry in entries)
+    if "*" in entries or proxy_bypass_environment(f"{f'[{name}]' if ':' in name else name}:{port}", {"no": names}):
+        return True
+    for entry in entries:
+        with suppress(ValueError):  # it is no network
+            if address is not None and address in ip_network(entry, strict=False):
                 return True
-        elif address is not None and address in excepted:
-            return True
     return False
-
-
-@cache
-def _exception(entry: str) -> tuple[str | _Network, int | None] | None:
-    """Return the names or addresses of an entry of NO_PROXY, and its port; None for one that cannot be read."""
-    host = entry.lower().partition("://")[2] or entry.lower()
-    with suppress(ValueError):
-        return ip_network(host, strict=False), None
-    match = _WITH_PORT.fullmatch(host.rstrip("/"))
-    if match is not None and int(match["port"] or 1) in range(1, 65_536):
-        port = int(match["port"]) if match["port"] else None
-        with suppress(ValueError):
-            return ip_network(match["address"] or match["name"], strict=False), port
-        name = (match["name"] or "").removeprefix("*").strip(".")
-        with suppress(UnicodeError):
-            name = name.encode("idna").decode()
-        if _NAME.fullmatch(name):
-            return name, port
-    _LOG.warning("NO_PROXY: %r is ignored: it is no host, no address, no network and no *", entry)
-    return None
 
 
 def _address(host: str) -> _Address | None:

@@ -9,7 +9,7 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_051,
+    "root": 3_018,
     "cli": 7_765,
     "orchestration": 5_408,
     "service": 10_899,
@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_392,
     "warehouse": 19_093,
     "contract": 1_323,
-    "tests": 56_902,
+    "tests": 56_886,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
