@@ -66,7 +66,8 @@ def test_after_a_rotation_the_new_key_alone_opens_every_secret(database: Databas
 
     new = SecretBox(key_file(home).read_text())
     assert (resealed.grants, resealed.client_secrets, resealed.spools) == (2, 2, 1)
-    assert key_file(home).stat().st_mode & 0o077 == 0
+    secrets = [key_file(home), *(home / SPOOL_FOLDER).glob("*.pair")]
+    assert [path.stat().st_mode & 0o077 for path in secrets] == [0, 0]
     assert opened(database, new) == opened(database, before) == ALL
     assert PairSpool(home / SPOOL_FOLDER, "ana", new).kept() == replace(PAIR, generation=2)
     assert Grants(database, new).current("ana") == (PAIR, "invalid_grant")

@@ -12,10 +12,10 @@ import pytest
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
-from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool, is_newer, reseal_spools
+from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool, is_newer
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.connections.grants import Grants, open_pair
-from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -301,18 +301,6 @@ def test_room_for_any_pair_is_reserved_before_a_refresh(shared: SharedGrant) -> 
     shared.spool().intend(1, START)
 
     assert (shared.home / "grants" / "default.room").stat().st_size == 65_536
-
-
-def test_spools_that_are_encrypted_again_are_counted_and_stay_private(shared: SharedGrant) -> None:
-    pair, key = TokenPair("access-2", "refresh-2", START, 3600, 2), new_key()
-    shared.spool().keep(pair)
-    file = shared.home / "grants" / "default.pair"
-
-    count = reseal_spools(file.parent, SecretBox(f"{key},{key_file(shared.home).read_text()}"))
-
-    assert count == 1
-    assert open_pair(SecretBox(key), file.read_bytes(), "the pair") == pair
-    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_on_disk_can_be_read(shared: SharedGrant) -> None:
