@@ -7,8 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
-from seller_platform.orchestration.assets.checks import RULES, checks_of
+from seller_platform.contract import Dataset, dataset_named
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform_tests.support.platform import (
     KEYS,
@@ -140,16 +139,3 @@ def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
     evaluation = _evaluation(platform, TRANSACTIONS, "restatement_is_small")
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "amount EUR from -9671.94 to -7253.98" in str(evaluation.description)
-
-
-@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
-def test_every_dataset_counts_its_rows_and_knows_its_fields(dataset: Dataset) -> None:
-    names = {check.name for check in checks_of(dataset)}
-
-    assert ROW_COUNT in names
-    # The columns of a report are unknown before it is downloaded.
-    assert ("fields_are_known" in names) == (dataset.source is not Source.REPORT)
-    assert ("keys_are_unique" in names) == bool(dataset.key)
-    # Those of a report are numbers of our own.
-    assert ("keys_are_present" in names) == (bool(dataset.key) and dataset.source is not Source.REPORT)
-    assert all(check.doc.endswith(".") for check in RULES)
