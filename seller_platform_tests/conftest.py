@@ -27,7 +27,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.fork_server import WORKER, begin_server, end_server
-from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, end_connections
+from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, copied, end_connections
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
 _WATCHDOG = pytest.StashKey[Watchdog]()
@@ -194,7 +194,7 @@ def company(postgres: EmbeddedServer) -> Iterator[Database]:
     # Imported here because few tests need it.
     from seller_platform_tests.support.demo_company import load_demo_company
 
-    with Database(postgres.database("demo_company", template=TEMPLATE)) as database:
+    with Database(copied(postgres, "demo_company")) as database:
         load_demo_company(database)
         yield database
 
@@ -212,7 +212,7 @@ def dagster_databases(postgres: EmbeddedServer) -> Iterator[Databases]:
     # Imported here because Dagster takes a second to import, which most tests do not need.
     from seller_platform_tests.support.dagster_instance import postgres_instance
 
-    url = postgres.database(DAGSTER_TEMPLATE, template=TEMPLATE)
+    url = copied(postgres, DAGSTER_TEMPLATE)
     with temporary_folder(folder_of_the_run()) as folder, postgres_instance(url, folder):
         pass
     end_connections(postgres, DAGSTER_TEMPLATE)

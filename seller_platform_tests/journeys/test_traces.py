@@ -19,6 +19,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.collector import Collector, collector
+from seller_platform_tests.support.postgres import copied
 from seller_platform_tests.support.processes import (
     document,
     environment,
@@ -100,7 +101,7 @@ def test_a_load_is_traced_into_the_service_without_secrets(
         client_id, client_secret = add_application(database, "Traced", callback)
         token = issue_token(database, ANN)
     sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url}
-    warehouse = postgres.database("test_traces_warehouse", template="template_seller")
+    warehouse = copied(postgres, "test_traces_warehouse")
     with _service(database_url, tmp_path, **sending) as (base_url, log):
         variables = environment(
             tmp_path / "home",

@@ -16,7 +16,7 @@ from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.sandbox.test_agreement import DISAGREEMENTS, at
-from seller_platform_tests.support.postgres import TEMPLATE
+from seller_platform_tests.support.postgres import copied
 from seller_platform_tests.support.sandbox_tables import TABLES, rows
 
 pytestmark = pytest.mark.nightly  # weeks of a sandbox; cli/sandbox/test_live plays days
@@ -51,7 +51,7 @@ def live(database: Database, options: LiveOptions, until: date) -> list[DayChang
 def live_sandbox(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[date, list[str]]]]:
     """A sandbox that was advanced for some weeks, and the failed conditions of each of its days."""
     disagreed = {}
-    with Database(postgres.database("live_sandbox", template=TEMPLATE)) as database:
+    with Database(copied(postgres, "live_sandbox")) as database:
         for step in begin(database, OPTIONS).steps(lambda: datetime.now(UTC), until=UNTIL):
             assert step is not None
             disagreed[step.day] = disagreements(database, step.day)

@@ -11,13 +11,14 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.known_rows import fill
+from seller_platform_tests.support.postgres import copied
 from seller_platform_tests.support.served import ANN, Served, insert_rows, rows_of, served
 
 
 @pytest.fixture(scope="session")
 def reading(postgres: EmbeddedServer) -> Iterator[Served]:
     """A service with many rows, for tests that change nothing."""
-    url = postgres.database("test_service_reading", template="template_seller")
+    url = copied(postgres, "test_service_reading")
     with Database(url) as database, served(database, url) as running:
         for key in ("us-1", "de-2"):
             for dataset in SERVED:
@@ -28,7 +29,7 @@ def reading(postgres: EmbeddedServer) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def filled(postgres: EmbeddedServer) -> Iterator[Served]:
     """A service with a worker and fixed values, for tests that do not change them."""
-    url = postgres.database("test_service_filled", template="template_seller")
+    url = copied(postgres, "test_service_filled")
     with Database(url) as database, served(database, url, worker_pace=Pace(poll_seconds=0.2)) as running:
         fill(running)
         yield running

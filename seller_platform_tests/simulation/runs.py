@@ -30,6 +30,7 @@ from seller_platform_tests.simulation.threads import replace_threads
 from seller_platform_tests.simulation.walks import CALLER
 from seller_platform_tests.simulation.world import World
 from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.postgres import copied
 
 _TEMPLATE = "simulation_template"
 _SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "jit")
@@ -85,7 +86,7 @@ class Player:
 
     def __init__(self, server: EmbeddedServer, name: str) -> None:
         logging.disable(logging.CRITICAL)
-        self._server = Server(server.database(name, template=_TEMPLATE))
+        self._server = Server(copied(server, name, _TEMPLATE))
         self._databases = {process: self._server.database(process) for process in (*PROCESSES, "quiet")}
         for database in self._databases.values():
             with database.connect():

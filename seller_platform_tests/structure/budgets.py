@@ -18,9 +18,9 @@ BUDGETS = {
     "answers": 1_363,
     "ingest": 3_388,
     "client": 4_392,
-    "warehouse": 19_093,
+    "warehouse": 19_071,
     "contract": 1_323,
-    "tests": 56_886,
+    "tests": 56_811,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

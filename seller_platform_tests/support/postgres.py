@@ -5,12 +5,12 @@ which takes more CPU than most tests.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 from sqlalchemy import QueuePool
 
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -60,6 +60,14 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
 
+def copied(server: EmbeddedServer, name: str, template: str = TEMPLATE) -> str:
+    """Return the URL of a database, which is created as the copy of another one unless it exists."""
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection, suppress(errors.DuplicateDatabase):
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+        connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+    return server.url(name)
+
+
 @dataclass
 class Databases:
     """Lends migrated, empty databases of one server."""
@@ -93,7 +101,7 @@ class Databases:
             drop_database(self.server, database.engine.url.database or "")
 
     def _new(self) -> Database:
-        database = Database(self.server.database(f"test_{next(_NUMBERS)}", template=self.template))
+        database = Database(copied(self.server, f"test_{next(_NUMBERS)}", self.template))
         with _only_connection(database) as connection:
             if not self._kept:
                 self._kept = {

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, case, func, select, update
+from sqlalchemy import Connection, RowMapping, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.tokens import TokenPair
@@ -78,10 +78,8 @@ class Grants:
         """
 
         def stored() -> RowMapping:
-            row = self._database.execute(_grant_of(connection)).mappings().one_or_none()
-            if row is None:
-                raise NotConnectedError(connection)
-            return row
+            with self._database.begin() as transaction:
+                return _grant_of(transaction, connection)
 
         return open_stored(stored, lambda row: (_opened(self._box, connection, row), row["refused"]))
 
@@ -93,10 +91,7 @@ class Grants:
             NotConnectedError: The connection has no grant.
         """
         with sealing(self._database) as transaction:
-            row = transaction.execute(_grant_of(connection).with_for_update()).mappings().one_or_none()
-            if row is None:
-                raise NotConnectedError(connection)
-            yield LockedGrant(transaction, self._box, connection, row)
+            yield LockedGrant(transaction, self._box, connection, _grant_of(transaction, connection, locked=True))
 
 
 def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
@@ -139,8 +134,12 @@ def open_pair(box: SecretBox, sealed: bytes, name: str) -> TokenPair:
     return msgspec.json.decode(box.open(sealed, name), type=TokenPair)
 
 
-def _grant_of(connection: str) -> Select[Any]:
-    return select(GRANTS).where(GRANTS.c.connection == connection)
+def _grant_of(transaction: Connection, connection: str, *, locked: bool = False) -> RowMapping:
+    statement = select(GRANTS).where(GRANTS.c.connection == connection)
+    row = transaction.execute(statement.with_for_update() if locked else statement).mappings().one_or_none()
+    if row is None:
+        raise NotConnectedError(connection)
+    return row
 
 
 def _sealed(box: SecretBox, pair: TokenPair) -> dict[str, object]:

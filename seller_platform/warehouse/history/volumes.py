@@ -11,9 +11,6 @@ from seller_platform.warehouse.history.settledness import FEWEST_DAYS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
-NEW_DAYS = FEWEST_DAYS
-"""Days that are so old at most are judged. The next refresh reads each of them again."""
-
 _WEEKS = 8
 _FEWEST_WEEKS = 4
 _FEWEST_ROWS = 20
@@ -42,7 +39,8 @@ def unusual_days(
     Returns:
         The rows of each such day and the expected number, as `{"2026-03-02": {"rows": 3, "expected": 120}}`.
     """
-    days = list(window.since(today - timedelta(days=NEW_DAYS)).until(today).each_day())
+    # The next refresh reads each of these days again.
+    days = list(window.since(today - timedelta(days=FEWEST_DAYS)).until(today).each_day())
     if not days or not dataset.is_divisible:
         return {}
     column, of_account = table_for(dataset).c[LOCAL_DAY], table_for(dataset).c.account == account

@@ -126,11 +126,8 @@ def _dump(url: str, file: Path) -> None:
     """Run `pg_dump` with the parameters of the platform's own connection, which is encrypted if that one is."""
     with Database(url, connections=1) as database, database.begin() as connection:
         driver, where = driver_of(connection), database.where
-        given, password, major = (
-            driver.info.get_parameters(),
-            driver.info.password,
-            driver.info.server_version // 10_000,
-        )
+        given, password = driver.info.get_parameters(), driver.info.password
+        major = driver.info.server_version // 10_000
         is_encrypted = driver.pgconn.ssl_in_use
     # The first two name what is resolved here; libpq adds the last one, which former ones do not know.
     for name in {"service", "servicefile", "sslcertmode"} - ({"sslcertmode"} & parameters(url).keys()):

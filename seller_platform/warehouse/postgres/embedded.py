@@ -138,19 +138,12 @@ class EmbeddedServer:
         """Return the URL of a database of this server, which need not exist yet."""
         return socket_url(str(self._socket_folder), database)
 
-    def database(self, name: str, *, template: str | None = None) -> str:
-        """Return the URL of a database, which is created unless it exists.
-
-        Args:
-            template: A small database; a new one is created as its copy.
-        """
+    def database(self, name: str) -> str:
+        """Return the URL of a database, which is created unless it exists."""
         with psycopg.connect(conninfo(self.url("postgres")), autocommit=True) as connection:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
-                statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
-                if template is not None:
-                    statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))
                 with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                    connection.execute(statement)
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.url(name)
 
     def has_database(self, name: str) -> bool:

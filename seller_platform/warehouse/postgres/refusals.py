@@ -41,11 +41,8 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     is_operational = "OperationalError" in {each.__name__ for each in type(driver).__mro__}
     is_full = state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data))
     if is_full:
-        return (
-            DatabaseFullError(str(data / Path(where).name), message, free_room(data))
-            if data
-            else DatabaseFullError(where, message)
-        )
+        folder, room = (str(data / Path(where).name), free_room(data)) if data else (where, "")
+        return DatabaseFullError(folder, message, room)
     if state == _READ_ONLY:
         return WarehouseError(
             f"{where} can only be read: {message}",

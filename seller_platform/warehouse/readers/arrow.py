@@ -102,7 +102,14 @@ def read_batches(
             ),
         )
         (batch,) = table.combine_chunks().to_batches()
-        yield batch if numbers_as_text else _as_decimals(relation, batch, schema)
+        arrays = []
+        for field, array in zip(schema, batch.columns, strict=True):
+            try:
+                arrays.append(array.cast(field.type) if field.type in (MONEY, NUMBER) else array)
+            except pa.ArrowInvalid as error:
+                problem = f"{relation.table}.{field.name} holds a number that is no {field.type} ({error})"
+                raise InexactNumberError(problem) from None
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema:
@@ -119,14 +126,3 @@ def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa
     return pa.schema(
         [(name, pa.string() if numbers_as_text and each in (MONEY, NUMBER) else each) for name, each in types]
     )
-
-
-def _as_decimals(relation: Relation, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for field, array in zip(schema, batch.columns, strict=True):
-        try:
-            arrays.append(array.cast(field.type) if field.type in (MONEY, NUMBER) else array)
-        except pa.ArrowInvalid as error:
-            problem = f"{relation.table}.{field.name} holds a number that is no {field.type} ({error})"
-            raise InexactNumberError(problem) from None
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

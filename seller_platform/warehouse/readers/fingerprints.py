@@ -10,12 +10,10 @@ from seller_platform.contract import LOCAL_DAY, Dataset
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
-Fingerprint = tuple[int, str]
-
 
 def fingerprints(
     database: Database, datasets: Sequence[Dataset], *, since: date = date.min
-) -> dict[tuple[str, str], Fingerprint]:
+) -> dict[tuple[str, str], tuple[int, str]]:
     """Return the number of rows and a digest of their values, by dataset and account.
 
     Of snapshots only the newest counts. The digest covers the contract's columns and the local day, not the load of a

@@ -16,13 +16,13 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.programs import bundled_programs
 from seller_platform_tests.support.command_line import invoke
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+from seller_platform_tests.support.postgres import copied, drop_database
 
 
 @pytest.fixture(scope="module")
 def url(postgres: EmbeddedServer) -> Iterator[str]:
     """A database with readers."""
-    yield postgres.database("read_by_command", template=TEMPLATE)
+    yield copied(postgres, "read_by_command")
     drop_database(postgres, "read_by_command")
 
 

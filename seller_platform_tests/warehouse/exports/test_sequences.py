@@ -34,7 +34,7 @@ from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
-from seller_platform_tests.support.postgres import drop_database, end_connections
+from seller_platform_tests.support.postgres import copied, drop_database, end_connections
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 IN_CI = (0, 1, 780)  # the last one prunes twice
@@ -153,7 +153,7 @@ class Story:
         self.database.close()
         end_connections(self.server, template)
         name = f"sequence_{len(self.copies)}_{self.folder.name}"[:60]
-        self.server.database(name, template=template)
+        copied(self.server, name, template)
         self.copies.append(name)
         return name
 

@@ -10,7 +10,7 @@ from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.postgres import TEMPLATE
+from seller_platform_tests.support.postgres import copied
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MONTHS, TODAY, Shop
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -30,7 +30,7 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
 
     Tests must not change it.
     """
-    with Database(postgres.database("sandbox_with_marts", template=TEMPLATE)) as database:
+    with Database(copied(postgres, "sandbox_with_marts")) as database:
         report = load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
         connect_accounts(database, [(account.key, account) for account in report.accounts])
         for account in report.accounts:

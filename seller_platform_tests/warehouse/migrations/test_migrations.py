@@ -25,7 +25,7 @@ from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_
 from seller_platform_tests.next_version import NEXT, upgrade_to_next
 from seller_platform_tests.structure.source import ROOT
 from seller_platform_tests.support.installation import begin
-from seller_platform_tests.support.postgres import drop_database, end_connections
+from seller_platform_tests.support.postgres import copied, drop_database, end_connections
 from seller_platform_tests.support.served import execute, stored
 from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
@@ -166,7 +166,7 @@ def test_an_upgrade_killed_after_any_statement_goes_on(
 def _upgraded(postgres: EmbeddedServer, template: str, before: Content, *, killed_after: int) -> int:
     """Upgrade a copy of a database, if need be twice, and return how many statements the last try has executed."""
     name = "killed"
-    url = postgres.database(name, template=template)
+    url = copied(postgres, name, template)
     for number in sorted({killed_after, _NEVER}):
         process, pipe = begin(_upgrade_in_a_process, url, number)
         process.join(PATIENCE_SECONDS)
@@ -204,7 +204,7 @@ def _upgrade_in_a_process(pipe: Connection, url: str, killed_after: int) -> None
 
 def test_an_index_whose_build_was_killed_is_built_again(postgres: EmbeddedServer, filled: tuple[str, Content]) -> None:
     template, before = filled
-    url = postgres.database("half_built", template=template)
+    url = copied(postgres, "half_built", template)
     with Database(url) as database:
         with ThreadPoolExecutor(1) as threads, database.begin() as older:
             older.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))

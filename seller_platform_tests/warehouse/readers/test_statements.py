@@ -21,7 +21,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.statements import open_result
 from seller_platform.warehouse.schema.readers import embedded_reader, remove_reader, save_reader
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+from seller_platform_tests.support.postgres import copied, drop_database
 from seller_platform_tests.support.system_postgres import oldest_server
 
 SECRET, LOCK, PASSWORD = "canary-7f3a", "orders|us-1|2026-03", "correct horse battery"
@@ -115,7 +115,7 @@ class Server:
 
 @contextmanager
 def _embedded(postgres: EmbeddedServer) -> Iterator[Server]:
-    with Database(postgres.database("hostile", template=TEMPLATE)) as database:
+    with Database(copied(postgres, "hostile")) as database:
         yield Server(database, embedded_reader(database))
         remove_reader(database, "seller_query")
     drop_database(postgres, "hostile")

@@ -29,7 +29,7 @@ from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform.warehouse.schema.tables import HISTORY, SELLER, history_of, table_for
 from seller_platform_tests.service.test_answers import EFFECTS
 from seller_platform_tests.support.known_rows import US, fill
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database, end_connections
+from seller_platform_tests.support.postgres import copied, drop_database, end_connections
 from seller_platform_tests.support.served import ANN, LAST_DAY, Served, connect, rows_of, running_app, served
 from seller_platform_tests.support.stored_rows import store_slice
 
@@ -49,7 +49,7 @@ WHERE schemaname = 'partitions'
 @pytest.fixture(scope="module")
 def database(postgres: EmbeddedServer) -> Iterator[Database]:
     """A database in which tables have thousands of rows, which are those of one account under many keys."""
-    with Database(postgres.database(NAME, template=TEMPLATE)) as opened:
+    with Database(copied(postgres, NAME)) as opened:
         with served(opened, opened.url) as service:
             fill(service)
         connect(opened, ACCOUNT)

@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+from seller_platform_tests.support.postgres import copied, drop_database
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ QUESTIONS = questions()
 @pytest.fixture(scope="module")
 def connection(postgres: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
     """A connection to a database of 10 accounts, with 220,000 rows."""
-    with psycopg.connect(postgres.database("questions", template=TEMPLATE), autocommit=True) as opened:
+    with psycopg.connect(copied(postgres, "questions"), autocommit=True) as opened:
         fill(opened, accounts=10, rows=600)
         yield opened
     drop_database(postgres, "questions")

@@ -23,7 +23,7 @@ from seller_platform.warehouse.schema.readers import (
     save_reader,
 )
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+from seller_platform_tests.support.postgres import copied, drop_database
 
 PASSWORD = "correct horse battery"
 
@@ -65,7 +65,7 @@ _REFUSED = (
 @pytest.fixture(scope="module")
 def warehouse(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A migrated database with Dagster's tables in it."""
-    url = postgres.database("of_readers", template=TEMPLATE)
+    url = copied(postgres, "of_readers")
     with postgres_instance(url, tmp_path_factory.mktemp("dagster")), Database(url) as database:
         yield database
     drop_database(postgres, "of_readers")
