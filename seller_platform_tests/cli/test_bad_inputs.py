@@ -144,8 +144,8 @@ OF_SERVICE = [
     Bad("service rates load {folder}/absent.csv", "absent.csv"),
     Bad("service rates load {file}", "cannot be used"),
     Bad("service products load {file}", "cannot be used"),
-    Bad("service events --since yesterday", "--since is 'yesterday'"),
-    Bad("service events --kind nope", "there is no kind of security event 'nope'"),
+    Bad("service events --since yesterday", "'yesterday' is not a moment"),
+    Bad("service events --kind nope", "'nope' is not one of"),
     Bad(f"service run --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
     Bad(
         "service user add bob@shop.example",

@@ -1,7 +1,7 @@
 """`seller-platform diff` and `revert`: what changed in the stored rows, and undoing a load."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import click
@@ -11,7 +11,7 @@ from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.installation import open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Output, json_option, moment_text, printable, with_title
-from seller_platform.cli.terminal.months import Month
+from seller_platform.cli.terminal.months import Month, Since
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
@@ -46,29 +46,13 @@ class DiffDocument(Changes, frozen=True):
     sums: list[SumsOfChanges]
 
 
-class _Moment(click.ParamType[datetime]):
-    """A moment in ISO 8601; without an offset it is in UTC."""
-
-    name = "moment"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a moment; write it as 2026-03-01 or 2026-03-01T06:00+01:00", param, ctx)
-        try:
-            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-        except OverflowError:
-            self.fail(f"{value!r} is out of range", param, ctx)
-
-
 @click.command()
 @click.argument("dataset", shell_complete=dataset_names)
 @click.argument("account", shell_complete=account_keys)
 @click.argument("month", required=False, type=Month())
 @click.option(
     "--since",
-    type=_Moment(),
+    type=Since(),
     help="Compare with this moment. By default, show what the newest load changed on days that were read before.",
 )
 @json_option(DiffDocument)

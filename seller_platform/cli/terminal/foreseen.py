@@ -14,20 +14,6 @@ from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.root_user import DATA
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
-_NO_ACCESS = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.ENOENT,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-    errno.EFBIG,
-    errno.EMFILE,
-)
-
 
 def foreseen_error(error: BaseException) -> SellerPlatformError | None:
     """Return the error that names cause and next step; None for bugs of this program."""
@@ -75,7 +61,7 @@ def _error_of_file(error: OSError) -> SellerPlatformError | None:
             step="Look at the messages of the kernel (`dmesg`), move the files to another disk, and run the command "
             "again; what was stored before is kept.",
         )
-    if error.errno not in _NO_ACCESS or not path:
+    if not path:
         return None
     with suppress(InvalidSettingError):
         home = read_settings().home
