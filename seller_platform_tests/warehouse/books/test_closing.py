@@ -238,7 +238,8 @@ def test_what_was_booked_is_the_ledger_after_every_damage_and_restatement(databa
     assert journal == {key: amount for key, amount in sums.items() if amount}
     of_entries = "SELECT number FROM platform.booked_lines GROUP BY number HAVING sum(debit) <> sum(credit)"
     assert _rows(story.books, of_entries) == []
-    for number, line in _rows(story.books, "SELECT DISTINCT number, line FROM platform.booked_lines"):
+    lines = _rows(story.books, "SELECT DISTINCT number, line FROM platform.booked_lines ORDER BY number, line")
+    for number, line in rng.sample(lines, min(8, len(lines))):
         explained = explain_entry(database, DEFAULT_ACCOUNTS, number, line)
         amount = sum(each["credit"] - each["debit"] for each in explained.lines)
         if not is_damaged:

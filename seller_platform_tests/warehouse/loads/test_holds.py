@@ -36,12 +36,17 @@ ORDER BY 1
 
 
 def _entries(
-    count: int, *, amount: str | None = "2.50", first: int = 0, marketplace: str = "market.example"
+    count: int,
+    *,
+    amount: str | None = "2.50",
+    first: int = 0,
+    marketplace: str = "market.example",
+    start: date = DAYS.start,
 ) -> list[Row]:
     """Return ledger entries, in turn on each of ten days."""
     rows: list[Row] = []
     for number in range(first, first + count):
-        day = DAYS.start + timedelta(days=number % 10)
+        day = start + timedelta(days=number % 10)
         values = {
             "order_id": f"order-{number}",
             "amount": None if amount is None else Decimal(amount),
@@ -65,8 +70,9 @@ def _load(
     at: datetime = NOON,
     account: str = ACCOUNT,
     verdict: CountVerdict = CountVerdict.MATCH,
+    zone: str | None = None,
 ) -> Receipt:
-    with open_load(database, Slice(dataset, account, window)) as load:
+    with open_load(database, Slice(dataset, account, window, time_zone=zone)) as load:
         load.spool.write(rows, page=1, tags=("platform",) * len(dataset.tags))
         facts = LoadFacts(1, 1, 0, len(rows) if announces else None, verdict)
         return load.store(facts, started_at=at, judge=judge)
@@ -111,6 +117,43 @@ def test_a_first_reading_that_contradicted_itself_is_no_yardstick(
     assert (receipt.verdict is CountVerdict.HELD) is is_held
     if not is_held:  # and those that follow are measured by it
         assert load(200, second).verdict is CountVerdict.HELD
+
+
+@pytest.mark.parametrize(
+    ("account", "start"),
+    [(OTHER, DAYS.start), (ACCOUNT, DAYS.end), (ACCOUNT, DAYS.start - timedelta(days=10))],
+    ids=["another account", "the days after", "the days before"],
+)
+def test_a_reading_is_measured_by_its_own_slice_alone(database: Database, account: str, start: date) -> None:
+    beside, hours = Window(start, start + timedelta(days=10)), timedelta(hours=21)
+
+    def load_beside(count: int, zone: str, **options: Any) -> CountVerdict:
+        judge = Judge(frozenset(beside.each_day()), is_second=True)
+        rows = _entries(count, first=1000, start=start)
+        return _load(database, rows, judge, window=beside, account=account, zone=zone, **options).verdict
+
+    def load(rows: Sequence[Row], **options: Any) -> CountVerdict:
+        return _load(database, rows, Judge(SETTLED, is_second=True), zone="UTC", **options).verdict
+
+    def lie(number: int) -> CountVerdict:
+        return load(_entries(100), announces=False, at=NOON + hours * number)
+
+    load(_entries(100), verdict=CountVerdict.MISMATCH, announces=False)
+    load_beside(200, "UTC")
+    corrected = load(_entries(200), announces=False)
+    load_beside(201, "UTC")
+    without_total = load(_entries(201), announces=False)
+    load_beside(202, "Asia/Tokyo")
+    of_one_day_less = [row for number, row in enumerate(_entries(201)) if number % 10 or number >= 60]
+    a_day_lacks_rows = load(of_one_day_less, announces=False)
+    beside_held = [load_beside(100, "Asia/Tokyo", at=NOON + hours * number) for number in (1, 2)]
+    lies = [lie(3), lie(4)]
+    load_beside(202, "Asia/Tokyo", at=NOON + hours * 5)
+    lies.append(lie(5))
+
+    assert (corrected, without_total, a_day_lacks_rows) == (CountVerdict.MATCH, CountVerdict.MATCH, CountVerdict.HELD)
+    assert (beside_held, lies[:2]) == ([CountVerdict.HELD] * 2, [CountVerdict.HELD] * 2)
+    assert lies[2] is CountVerdict.MATCH, "a third reading that says the same is believed"
 
 
 @pytest.mark.parametrize(("amount", "is_held"), [("2.4999999999999996", False), ("2.51", True)])
