@@ -215,6 +215,22 @@ def test_a_backfill_is_canceled_and_exactly_the_rest_is_loaded(desk: Desk) -> No
     assert desk.check() == "SUCCEEDED"
 
 
+def test_a_report_is_polled_by_the_next_daemon_until_it_is_complete(desk: Desk) -> None:
+    desk.reports.lasts = timedelta(days=1)
+    requested = desk.shop.launch("request_reports", config={"ops": {"request": {"config": {"accounts": [KEYS[0]]}}}})
+    assert desk.shop.end_of(requested) is dg.DagsterRunStatus.SUCCESS, desk.shop.messages(requested)
+    (report,) = desk.reports.asked
+    wait_for(lambda: report.polls)
+    end_group(desk.daemon)
+    desk.reports.lasts = timedelta(0)
+
+    desk.daemon = start_daemon(desk.folder, desk.variables)
+    wait_for(lambda: desk.materialized(REPORT_ROWS))
+
+    assert (desk.materialized(REPORT_ROWS), len(desk.reports.asked), report.downloads) == ({KEYS[0]}, 1, 1)
+    assert newest_metadata(desk.shop.instance, asset_key(REPORT_ROWS), KEYS[0])["rows"] == 1
+
+
 def test_the_schedule_requests_runs_that_succeed(desk: Desk) -> None:
     wait_for(lambda: desk.materialized(ORDERS), lambda loaded: loaded >= desk.partitions(), pause_seconds=0.5)
 
@@ -232,22 +248,6 @@ def test_a_list_that_lies_about_its_total_is_red_until_it_is_read_again(desk: De
     repaired = desk.check_after(desk.launch(FEBRUARY))
 
     assert (of_a_lie, repaired) == ("FAILED", "SUCCEEDED")
-
-
-def test_a_report_is_polled_by_the_next_daemon_until_it_is_complete(desk: Desk) -> None:
-    desk.reports.lasts = timedelta(days=1)
-    requested = desk.shop.launch("request_reports", config={"ops": {"request": {"config": {"accounts": [KEYS[0]]}}}})
-    assert desk.shop.end_of(requested) is dg.DagsterRunStatus.SUCCESS, desk.shop.messages(requested)
-    (report,) = desk.reports.asked
-    wait_for(lambda: report.polls)
-    end_group(desk.daemon)
-    desk.reports.lasts = timedelta(0)
-
-    desk.daemon = start_daemon(desk.folder, desk.variables)
-    wait_for(lambda: desk.materialized(REPORT_ROWS))
-
-    assert (desk.materialized(REPORT_ROWS), len(desk.reports.asked), report.downloads) == ({KEYS[0]}, 1, 1)
-    assert newest_metadata(desk.shop.instance, asset_key(REPORT_ROWS), KEYS[0])["rows"] == 1
 
 
 def test_another_team_reads_a_partition_in_its_own_code_location(desk: Desk) -> None:
