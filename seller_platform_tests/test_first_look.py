@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.stored_rows import connect_accounts

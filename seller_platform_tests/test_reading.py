@@ -19,13 +19,13 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import NotLoadedError, RequestError, UnknownAccountError
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.monitoring.sampling import Sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import Shop

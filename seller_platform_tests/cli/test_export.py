@@ -11,9 +11,9 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import completed, document, environment
 from seller_platform_tests.support.receipts import mark_loaded

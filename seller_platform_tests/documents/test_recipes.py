@@ -25,9 +25,10 @@ _MART = """
 from datetime import date
 from seller_platform.contract import Window
 from seller_platform.orchestration.definitions import defs
-from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
-built = build_partition(database, mart_named("units_monthly"), "de-1", Window.month_of(date(2026, 3, 1)))
+(mart,) = (mart for mart in MARTS if mart.name == "units_monthly")
+built = build_partition(database, mart, "de-1", Window.month_of(date(2026, 3, 1)))
 assert built.rows == 1 and all(each.passed for each in built.check_results)
 assert "marts/units_monthly" in {key.to_user_string() for key in defs.resolve_all_asset_keys()}
 """

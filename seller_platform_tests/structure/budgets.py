@@ -18,9 +18,9 @@ BUDGETS = {
     "answers": 1_363,
     "ingest": 3_388,
     "client": 4_392,
-    "warehouse": 19_071,
+    "warehouse": 19_058,
     "contract": 1_323,
-    "tests": 56_850,
+    "tests": 56_868,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -28,7 +28,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
-from seller_platform.warehouse.marts.registry import MARTS, mart_named, marts_with
+from seller_platform.warehouse.marts.registry import MARTS, marts_with
 
 __all__ = [
     "MARTS",
@@ -39,6 +39,5 @@ __all__ = [
     "MartCheck",
     "MartColumn",
     "MartParameter",
-    "mart_named",
     "marts_with",
 ]

@@ -172,7 +172,7 @@ class Derived:
         Args:
             parameters: Values of the mart's parameters; by default their defaults.
         """
-        chosen = {each.name: each.default for each in mart.parameters} | dict(parameters or {})
+        chosen = mart.chosen_parameters(parameters or {})
         inputs = tuple(
             DerivedInput(
                 each.dataset.name,

@@ -38,15 +38,3 @@ def marts_with(profit_formula: Path | None, journal_accounts: Path | None) -> tu
         JOURNAL_ENTRIES.name: journal_accounts and journal_of(accounts_of(journal_accounts)),
     }
     return tuple(own.get(mart.name) or mart for mart in MARTS)
-
-
-def mart_named(name: str) -> Mart:
-    """Return the mart of that name.
-
-    Raises:
-        KeyError: There is none; the message lists those there are.
-    """
-    for mart in MARTS:
-        if mart.name == name:
-            return mart
-    raise KeyError(f"there is no mart {name!r}; the marts are {', '.join(mart.name for mart in MARTS)}")

@@ -35,7 +35,6 @@ from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Claim, Doubt
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.migrations.upgrade import KINDS
 from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
@@ -43,6 +42,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import exported_to
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt

@@ -20,12 +20,12 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.placement import Placement
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.orchestration.assets import mounted_location
 from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.raw_server import Fault, Request, status
 from seller_platform_tests.support.ticks import store_backfill, tick

@@ -20,11 +20,12 @@ from seller_platform.orchestration.assets.marts import mart_asset, mart_follower
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
-from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import newest_metadata
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, newest_checks
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows

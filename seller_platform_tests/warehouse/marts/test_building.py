@@ -24,12 +24,13 @@ from seller_platform.errors import (
 )
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.marts import MARTS, Mart, mart_named, marts_with
+from seller_platform.warehouse.marts import MARTS, Mart, marts_with
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import Derived, partition_states, state_of
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, MONTHS, Shop
 from seller_platform_tests.support.statements import at_each_statement

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.errors import SettingsError
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
 from seller_platform.warehouse.marts.rules.files import EntryPattern
 from seller_platform.warehouse.marts.rules.formulas import (
@@ -24,6 +23,7 @@ from seller_platform.warehouse.marts.rules.formulas import (
     Part,
     read_formula,
 )
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.shop import Shop
 
 CASH = """\

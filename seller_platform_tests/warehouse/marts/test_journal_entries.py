@@ -11,9 +11,10 @@ from sqlalchemy import text
 from seller_platform.contract import Window
 from seller_platform.documentation import PAGES
 from seller_platform.errors import SettingsError
-from seller_platform.warehouse.marts import mart_named, marts_with
+from seller_platform.warehouse.marts import marts_with
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.shop import MONTHS, Shop
 
 JOURNAL = mart_named("journal_entries")

@@ -10,9 +10,10 @@ from sqlalchemy import text
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.loads.products import skus_of_account
-from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.insights import build_insights
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.stored_rows import connect_accounts

@@ -13,7 +13,6 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
-from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.migrations.pending import migrate, version_of
@@ -23,6 +22,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
 from seller_platform.warehouse.readers.fingerprints import fingerprints
 from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import count_transactions, drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.receipts import mark_loaded

@@ -11,11 +11,12 @@ import pytest
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import InexactNumberError, NotLoadedError, RequestError
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.marts import MARTS, mart_named
+from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
+from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts, store_slice
 
