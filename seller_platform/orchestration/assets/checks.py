@@ -185,17 +185,17 @@ def docs_of(source: Dataset | Mart) -> dict[str, str]:
 
 
 def judgements(
-    database: Database, source: Dataset | Mart, keys: Collection[str] | None = None
+    database: Database, source: Dataset | Mart, owners: Collection[str] | None = None
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of each check of a dataset or a mart, over what is stored of it now.
 
     Args:
-        keys: Of the accounts, or of the list of accounts the names of the connections; None for all.
+        owners: The keys of the accounts, and of the list of accounts the names of the connections; None for all.
     """
     titles = account_titles(database)
     if isinstance(source, Dataset):
-        count, rows = stored_slices(database, source, keys)
-        found = slice_problems(database, [source.name], accounts=keys)
+        count, rows = stored_slices(database, source, owners)
+        found = slice_problems(database, [source.name], accounts=owners)
         noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
         for rule in checks_of(source):
             of_rule = [each for each in reversed([*found]) if rule.is_broken_by(each)]
@@ -205,7 +205,7 @@ def judgements(
             checked = count_of(max(count, len(broken)), noun)
             yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles)
         return
-    count, found = count_partitions(database, source, keys), slice_problems(database, [source.table], accounts=keys)
+    count, found = count_partitions(database, source, owners), slice_problems(database, [source.table], accounts=owners)
     for check in source.all_checks:
         of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
         broken = [

@@ -79,7 +79,7 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
             if source == LEDGER:
                 compare_ledgers(database)
         chosen = {check.name for check in context.selected_asset_check_keys}
-        for each in judgements(database, source, keys_read(database, placement)):
+        for each in judgements(database, source, owners_read(database, placement)):
             if each.check_name in chosen:
                 yield each._replace(asset_key=key)
 
@@ -108,7 +108,7 @@ def report(
     Returns:
         How many loads were reported.
     """
-    of_component = keys_read(database, placement)
+    of_component = owners_read(database, placement)
     if of_component is not None:
         accounts = of_component if accounts is None else of_component & set(accounts)
     names = AccountNames(database)
@@ -137,17 +137,17 @@ def report_checks(
     instance: dg.DagsterInstance, database: Database, placement: Placement, sources: Collection[Source]
 ) -> None:
     """Report the results of all checks of datasets or marts without a run, from what is stored now."""
-    keys = keys_read(database, placement)
+    owners = owners_read(database, placement)
     for source in sources:
         key = placement.asset_key(source)
         with database.begin() as connection:
             # Another process would report its results later, though it had computed them earlier.
             lock(connection, f"checks|{key.to_user_string()}")
-            report_judgements(instance, key, judgements(database, source, keys))
+            report_judgements(instance, key, judgements(database, source, owners))
 
 
-def keys_read(database: Database, placement: Placement) -> set[str] | None:
-    """Return the accounts that a component reads, retired ones included, and its connections; None for all."""
+def owners_read(database: Database, placement: Placement) -> set[str] | None:
+    """Return the accounts, retired ones included, and the connections whose slices a component reads; None for all."""
     if placement.is_whole:
         return None
     names = {each.name for each in placement.chosen(connections(database))}

@@ -12,7 +12,7 @@ from seller_platform.errors import RequestError, first_few
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
+from seller_platform.orchestration.assets.reporting import owners_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
 from seller_platform.orchestration.jobs.loading import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -84,7 +84,7 @@ def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> lis
     """
     if config.load is None and not config.accounts and not config.datasets:
         raise RequestError("the config names nothing to accept; give a load, accounts or datasets")
-    read, names = keys_read(database, placement), {each.value for each in config.datasets}
+    read, names = owners_read(database, placement), {each.value for each in config.datasets}
     keys = {each.key for each in accounts_named(database, config.accounts)} if config.accounts else None
     held = {each.id: each for each in open_holds(database) if read is None or each.account in read}
     chosen = [

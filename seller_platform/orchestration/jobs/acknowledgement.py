@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from seller_platform.contract import Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
-from seller_platform.orchestration.assets.reporting import Source, keys_read, report_after_step
+from seller_platform.orchestration.assets.reporting import Source, owners_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, Month, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -52,7 +52,7 @@ def acknowledge_job(sources: Collection[Source], placement: Placement = WHOLE) -
                 config.kind,
                 dataset=config.dataset,
                 account=config.account,
-                accounts=keys_read(warehouse.database, placement),
+                accounts=owners_read(warehouse.database, placement),
                 month=read_month(config.month) if config.month else None,
                 until=date.fromisoformat(config.until) if config.until else None,
                 note=config.note,
