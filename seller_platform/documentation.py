@@ -2,10 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from seller_platform.errors import RequestError
+from seller_platform.errors import RequestError, did_you_mean
 
 FOLDER = Path(__file__).parent / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
@@ -84,10 +83,9 @@ def page_named(name: str) -> DocumentPage:
         **{page.name: page for page in PAGES},
     }
     if asked not in by_name:
-        similar = get_close_matches(asked, by_name, n=3)
-        question = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
         names = ", ".join(page.name for page in PAGES)
-        raise RequestError(f"there is no page {name!r}.{question} The pages are: {names}", code="UnknownPageError")
+        problem = f"there is no page {name!r}{did_you_mean(asked, by_name)}; the pages are: {names}"
+        raise RequestError(problem, code="UnknownPageError")
     return by_name[asked]
 
 

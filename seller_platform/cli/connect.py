@@ -13,7 +13,7 @@ from http import HTTPStatus
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Document, Output, json_option, printable, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
@@ -55,19 +55,11 @@ from seller_platform.warehouse.loads.history_start import (
 _PROBE_SECONDS = 4  # for each of two requests
 
 
-class ConnectedAccount(Document, frozen=True):
-    """An account that a connection may read."""
-
-    account: str
-    title: str
-    time_zone: str
-
-
 class ConnectDocument(Document, frozen=True):
-    """The connection that was authorised, and its accounts."""
+    """The connection that was authorised, and the titles of its accounts by their keys."""
 
     connection: str
-    accounts: list[ConnectedAccount]
+    accounts: dict[str, str]
 
 
 @click.command()
@@ -121,13 +113,11 @@ def connect(
                 installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
             )
         _begin_history(installation, history_start, output)
-    documents = [
-        ConnectedAccount(account=each.key, title=each.account.title, time_zone=each.account.timezone)
-        for each in accounts
-    ]
-    output.document(ConnectDocument(connection=connection, accounts=documents))
-    title = f"Connected: {count_of(len(accounts), 'account')}"
-    output.table(title, documents, ("account", "title", "time_zone"))
+    titles = {each.key: each.account.title for each in accounts}
+    output.document(ConnectDocument(connection=connection, accounts=titles))
+    output.heading(f"Connected: {count_of(len(accounts), 'account')}")
+    for key in titles:
+        output.line(printable(with_title(key, titles)))
     for each in accounts:
         if each.account.problem is not None:
             output.say(f"{UnusableAccountError(f'account {each.key}', each.account.problem)}")

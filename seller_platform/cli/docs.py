@@ -42,18 +42,10 @@ class PageDocument(Document, frozen=True):
     text: str
 
 
-class ListedPage(Document, frozen=True):
-    """A page, and what its reader can do afterwards."""
-
-    page: str
-    purpose: str
-    file: str
-
-
 class PagesDocument(Document, frozen=True):
-    """All pages of the documentation."""
+    """All pages of the documentation, and what the reader of each can do afterwards."""
 
-    pages: list[ListedPage]
+    pages: dict[str, str]
 
 
 @click.command()
@@ -129,8 +121,7 @@ def _copy_notebook(file: Path, output: Output) -> None:
 
 
 def _list_pages(output: Output) -> None:
-    listed = [ListedPage(page=each.name, purpose=each.purpose, file=str(each.path)) for each in PAGES]
-    output.document(PagesDocument(pages=listed))
+    output.document(PagesDocument(pages={each.name: each.purpose for each in PAGES}))
     width = max(len(each.name) for each in PAGES)
     for each in PAGES:
         output.line(f"{each.name:<{width}}  {each.title}")

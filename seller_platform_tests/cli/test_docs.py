@@ -42,7 +42,7 @@ def test_a_page_is_named_by_its_last_part_and_in_any_case() -> None:
 
 
 def test_a_wrong_name_is_answered_with_similar_ones_and_all() -> None:
-    with pytest.raises(RequestError, match=r"no page 'conect'\. Did you mean 'connect'") as raised:
+    with pytest.raises(RequestError, match=r"no page 'conect' \(did you mean 'connect'") as raised:
         page_named("conect")
 
     assert "concepts, connect" in str(raised.value)

@@ -58,13 +58,13 @@ def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, 
     xero = document(run_here(["month", "export", "2026-01", "--for", "xero", *words], variables))
     refused = run_here(["month", "export", "2026-02", "--for", "xero", *words], variables)
 
-    assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01-us-1.csv"), "lines": 5}]
+    assert quickbooks["files"] == {str(folder / "quickbooks-2026-01-us-1.csv"): 5}
     assert (folder / "quickbooks-2026-01-us-1.csv").read_text().splitlines()[:3] == [
         "*JournalNo,*JournalDate,*AccountName,*Debits,*Credits,Description,Name,Currency,Location,Class",
         '7-260114PUSD,01/14/2026,Marketplace payouts,80.00,,"Payouts: =North, Pine US (us-1)",,USD,,',
         '7-260114PUSD,01/14/2026,Marketplace balance,20.00,,"Balance carried forward: =North, Pine US (us-1)",,USD,,',
     ]
-    assert [Path(each["path"]).name for each in xero["files"]] == [
+    assert [Path(each).name for each in xero["files"]] == [
         "xero-2026-01-us-1-JPY.csv",
         "xero-2026-01-us-1-USD.csv",
     ]

@@ -9,8 +9,8 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_018,
-    "cli": 7_735,
+    "root": 3_016,
+    "cli": 7_699,
     "orchestration": 5_408,
     "service": 10_899,
     "sandbox": 2_084,

@@ -13,6 +13,7 @@ from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
+from seller_platform.counts import count_of
 from seller_platform.errors import PartsFailedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.files import make_folders, write_atomically
 from seller_platform.warehouse.books.closing import BookMonth, Closing, book_months, close_month
@@ -35,21 +36,10 @@ class CloseDocument(Outcome, frozen=True):
     failures: dict[str, str]
 
 
-class WrittenFile(Document, frozen=True):
-    """A file that a program of accounting imports.
-
-    Attributes:
-        lines: How many lines of journal entries it has.
-    """
-
-    path: str
-    lines: int
-
-
 class FilesDocument(Document, frozen=True):
-    """The files of a month."""
+    """The files of a month: how many lines of journal entries each has, by its path."""
 
-    files: list[WrittenFile]
+    files: dict[str, int]
 
 
 class MonthsDocument(Document, frozen=True):
@@ -164,11 +154,11 @@ def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[st
     make_folders(folder, 0o777)
     for file in files:
         write_atomically(folder / file.name, file.text.encode(), 0o666)
-    written = [WrittenFile(path=str(folder / file.name), lines=file.lines) for file in files]
+    written = {str(folder / file.name): file.lines for file in files}
     output.document(FilesDocument(files=written))
-    if written:
-        output.table("Files", written, ("path", "lines"))
-    else:
+    for path, lines in written.items():
+        output.line(f"{path}: {count_of(lines, 'line')}")
+    if not written:
         output.say("No line was booked in the month, so no file was written.")
 
 

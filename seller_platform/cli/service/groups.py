@@ -2,25 +2,17 @@
 
 import click
 
-from seller_platform.cli.output import Document, DoneDocument, Output
+from seller_platform.cli.output import Document, DoneDocument, Output, printable
 from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.warehouse.postgres.database import Database
 
 
-class GroupAccounts(Document, frozen=True):
-    """A group of a user's accounts, by its title."""
-
-    email: str
-    title: str
-    accounts: list[str]
-
-
 class GroupsDocument(Document, frozen=True):
-    """All groups of a user."""
+    """All groups of a user: the accounts of each, by its title."""
 
-    groups: list[GroupAccounts]
+    groups: dict[str, tuple[str, ...]]
 
 
 @click.group(cls=CommandGroup)
@@ -44,10 +36,11 @@ def group_set(*, email: str, title: str, accounts: tuple[str, ...], database: Da
 @result_options(GroupsDocument, creates=False)
 def group_list(*, email: str, database: Database, output: Output) -> None:
     """List the groups of a user."""
-    groups = groups_of(database, email)
-    listed = [GroupAccounts(email=email, title=title, accounts=list(keys)) for title, keys in groups.items()]
-    output.document(GroupsDocument(groups=listed))
-    output.table(f"Groups of {email}", listed, ("title", "accounts"))
+    groups = dict(groups_of(database, email))
+    output.document(GroupsDocument(groups=groups))
+    output.heading(f"Groups of {email}")
+    for title, keys in groups.items():
+        output.line(printable(f"{title}: {', '.join(keys)}"))
 
 
 @group.command("remove")
