@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime, time
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 
 import dagster as dg
 from pydantic import PrivateAttr, SecretStr
@@ -28,6 +29,8 @@ from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
+
+_SECONDS_BETWEEN_WAITS = 5.0
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -174,16 +177,10 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
         return open_api(upstream_of(connection, settings, database, box), connection, database, box, settings.home)
 
-    def loader(
-        self,
-        context: dg.OpExecutionContext | dg.AssetExecutionContext,
-        now: datetime,
-        on_wait: Callable[[SliceRequest, str], None] | None = None,
-    ) -> SliceLoader:
-        """Return what loads slices for a step; by default, the step's log says which of them wait."""
+    def loader(self, context: dg.OpExecutionContext | dg.AssetExecutionContext, now: datetime) -> SliceLoader:
+        """Return what loads slices for a step, whose log says which of them wait."""
         database, is_adaptive = self.warehouse.database, self.warehouse.settings.lookback == "adaptive"
-        on_wait = on_wait or (lambda request, reason: context.log.warning("%s waits: %s", request, reason))
-        return SliceLoader(database, self.api, now, context.run.run_id, is_adaptive, on_wait)
+        return SliceLoader(database, self.api, now, context.run.run_id, is_adaptive, wait_log(context.log))
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         while self._apis:
@@ -202,3 +199,18 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             "requests_per_day": self.requests_per_day,
         }
         return read_settings().model_copy(update={name: value for name, value in configured.items() if value})
+
+
+def wait_log(log: dg.DagsterLogManager) -> Callable[[SliceRequest, str], None]:
+    """Return what logs that a slice waits, at most every five seconds: all do while an upstream is away."""
+    lock, next_at = threading.Lock(), 0.0
+
+    def log_wait(request: SliceRequest, reason: str) -> None:
+        nonlocal next_at
+        with lock:
+            if monotonic() < next_at:
+                return
+            next_at = monotonic() + _SECONDS_BETWEEN_WAITS
+        log.warning("%s waits: %s", request, reason)
+
+    return log_wait

@@ -18,7 +18,6 @@ from seller_platform.orchestration.account_names import AccountNames, tag_with_a
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -72,7 +71,7 @@ def load_partitions(
     requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
     # Newest months first, for they are used most; Dagster lists the oldest first.
     requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-    loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
+    loader = seller_api.loader(context, utc_now())
     pause = warehouse.settings.second_reading_seconds
     results = load_each(requests, loader, second_reading_seconds=pause)
     yield from report_results(context, dataset, warehouse.names, results, placement)

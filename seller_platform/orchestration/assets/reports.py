@@ -32,11 +32,10 @@ from seller_platform.orchestration.account_names import AccountNames, tag_with_a
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource, wait_log
 from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
@@ -150,11 +149,11 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         tag_with_account(context, warehouse.names)
-        database, waits = warehouse.database, WaitReports(context, REPORT_ROWS)
+        database, log_wait = warehouse.database, wait_log(context.log)
 
         def load(job: ReportJob) -> Receipt | None:
             account, request = account_of(database, job.account), SliceRequest(REPORT_ROWS, job.account, None)
-            api = seller_api.api(account.connection).listening(lambda wait: waits.add(request, str(wait)))
+            api = seller_api.api(account.connection).listening(lambda wait: log_wait(request, str(wait)))
             return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
         loop, stored = PartitionLoop(context.log), newest_receipts(database, REPORT_ROWS)

@@ -49,10 +49,8 @@ def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) 
             second_reading_seconds=warehouse.settings.second_reading_seconds,
         )
         for result in results:
-            if isinstance(result.error, ReadingHeldError):
-                context.log.warning("%s differs, and the reading is held: %s", result.request, result.error)
-            elif isinstance(result.error, UpstreamUnavailableError):
-                context.log.warning("%s was not compared: %s", result.request, result.error)
+            if isinstance(result.error, ReadingHeldError | UpstreamUnavailableError):
+                context.log.warning("%s was not compared, or differs: %s", result.request, result.error)
             elif result.error is not None:
                 loop.add(result.request.account, result.error, subject=str(result.request))
             elif result.receipt is not None and result.receipt.changed:

@@ -133,21 +133,18 @@ def _snapshots(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
 
 def _closed_months(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
     read_before = pairs_read(planner.database, datasets)
+
+    def closed(today: date) -> list[Window]:
+        return [*Window(today - timedelta(days=31 * (CLOSED_MONTHS + 1)), today.replace(day=1)).months()]
+
     return [
         DueSlice(dataset, day.account, month, month, True, (day.today - month.last_day).days, is_background=True)
         for dataset in datasets
         for day in planner.days
         if (dataset.name, day.account) in read_before
-        for month in _months_before(day.today)
+        for month in closed(day.today)[-CLOSED_MONTHS:]
         if month.end > planner.since
     ]
-
-
-def _months_before(today: date) -> Iterator[Window]:
-    month = Window.month_of(today)
-    for _ in range(CLOSED_MONTHS):
-        month = Window.month_of(month.start - timedelta(days=1))
-        yield month
 
 
 def reason_of(later: Mapping[DueSlice, SellerPlatformError]) -> str:

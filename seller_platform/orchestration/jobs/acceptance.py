@@ -22,8 +22,6 @@ from seller_platform.warehouse.loads.holds import AN_OPERATOR
 from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, open_holds
 from seller_platform.warehouse.postgres.database import Database
 
-_LARGEST_LOAD = 2**63 - 1
-
 
 class AcceptHeld(CheckedConfig):
     """The held readings to publish: one load, or those of some accounts and datasets."""
@@ -31,7 +29,6 @@ class AcceptHeld(CheckedConfig):
     load: int | None = Field(
         default=None,
         ge=1,
-        le=_LARGEST_LOAD,
         description="The number of the held load, as the failed check and the command `held` show it.",
     )
     accounts: list[str] = Field(
