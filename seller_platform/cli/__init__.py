@@ -14,7 +14,7 @@
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
-- `completion`: completion of commands and names in a shell
+- `completion`: the names that a shell completes
 - `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
 - `docs`: the pages of documentation
@@ -81,7 +81,6 @@ _COMMANDS = {
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "docs": ("docs", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
-    "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
     "service": ("service", "Run the REST API, and manage its users, groups and applications."),
     "sandbox": ("sandbox", "Fill the service's database with generated sellers."),
 }

@@ -1,37 +1,13 @@
-"""`seller-platform completion`, and the names of datasets and accounts that a shell completes."""
+"""The names of datasets and accounts that a shell completes."""
 
 import io
 import os
 from contextlib import redirect_stderr, suppress
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from seller_platform.errors import SellerPlatformError
-
-COMPLETE = "_SELLER_PLATFORM_COMPLETE"
-"""The variable by which the script of a shell asks for completions."""
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, /, *, shell: str) -> None:
-    r"""Print the script by which a shell completes commands, options and names.
-
-    \b
-    bash: cd ~/.local/share/bash-completion/completions
-          seller-platform completion bash >seller-platform
-    zsh:  seller-platform completion zsh >"${fpath[1]}/_seller-platform"
-    fish: cd ~/.config/fish/completions
-          seller-platform completion fish >seller-platform.fish
-
-    The next shell that you open completes with Tab. An account is completed to its key, in bash and zsh also from the
-    beginning of its title.
-    """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(context.find_root().command, {}, "seller-platform", COMPLETE).source())
 
 
 def dataset_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

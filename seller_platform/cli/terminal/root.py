@@ -10,7 +10,6 @@ from typing import NoReturn
 import click
 
 from seller_platform import __version__, interruption
-from seller_platform.cli.completion import COMPLETE
 from seller_platform.cli.terminal.groups import LazyGroup
 from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
@@ -109,7 +108,7 @@ def run(group: click.Group) -> NoReturn:
     """Run the command line and exit; foreseen errors end in one line and their exit code."""
     as_json = "--json" in sys.argv
     try:
-        code = group.main(standalone_mode=False, complete_var=COMPLETE)
+        code = group.main(standalone_mode=False)
         if interruption.is_ending():  # a command that runs until then
             interruption.finish()
         sys.exit(code)
