@@ -19,7 +19,7 @@ pytestmark = pytest.mark.journey
 
 
 LOOK = """
-import json, sys, warnings
+import ast, json, sys, warnings
 from seller_platform.reading import MixedCurrenciesWarning
 
 warnings.simplefilter("error", MixedCurrenciesWarning)
@@ -29,9 +29,13 @@ exec(example, names)
 from matplotlib import pyplot
 axes = pyplot.gca()
 seen = {"label": axes.get_ylabel(), "chart": sum(axes.lines[0].get_ydata()), "sum": names["frame"].sum()}
+shown = []
 for cell in cells:
     exec(cell, names)
-print(json.dumps({**seen, "products": len(names["best"])}))
+    last = ast.parse(cell).body[-1]
+    if isinstance(last, ast.Expr):
+        shown.append(eval(ast.unparse(last), names)._repr_html_().count("</tr>"))
+print(json.dumps({**seen, "products": len(names["best"]), "shown": shown}))
 """
 """Runs the README's example and the cells of the notebook, in which no amounts of several currencies are mixed."""
 SALES = (
@@ -93,6 +97,7 @@ def test_the_demo_lands_everything_and_its_commands_show_it(
     assert seen["label"] == "USD"
     assert [seen["chart"], seen["sum"]] == pytest.approx([float(stored[0]["sum"])] * 2)
     assert seen["products"] > 5
+    assert [rows > 1 for rows in seen["shown"]] == [True] * 5  # the head of a table, and rows
     assert (folder / "sales.png").stat().st_size > 5_000
     data = data_elsewhere(folder / ".seller_platform" / "sandbox")
     assert f"A new home folder was created: {folder / '.seller_platform'}" in first.stderr.splitlines()[0]
