@@ -195,7 +195,7 @@ class CopyBuffer:
         """Append rows of one account."""
         key = dataset.name, tags
         if key not in self._writers:
-            self._writers[key] = RowWriter(dataset, tags)
+            self._writers[key] = RowWriter(tags)
         writer = self._writers[key]
         lines = writer.lines(rows)
         block = writer.block(lines, writer.hashes(lines), account=account, load_id=_LOAD, page=0)

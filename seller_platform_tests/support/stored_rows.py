@@ -44,7 +44,7 @@ def copy_rows(
 
     Load 0 marks rows that were not stored by a load, as in the sandbox.
     """
-    writer, count, remaining = RowWriter(dataset, tags), 0, iter(rows)
+    writer, count, remaining = RowWriter(tags), 0, iter(rows)
     with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
         while batch := list(islice(remaining, 2_000)):
             lines = writer.lines(batch)

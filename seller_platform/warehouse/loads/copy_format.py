@@ -19,7 +19,6 @@ from psycopg import sql
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from seller_platform.contract import Dataset
-from seller_platform.counts import count_of
 from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER
 
 Row = tuple[object, ...]
@@ -78,13 +77,10 @@ class RowWriter:
     """Writes a dataset's rows as lines.
 
     Args:
-        dataset: Whose rows.
         tags: The values of `dataset.tags`, the same for every row.
     """
 
-    def __init__(self, dataset: Dataset, tags: Sequence[str | None] = ()) -> None:
-        if len(tags) != len(dataset.tags):
-            raise ValueError(f"{dataset.name} has {count_of(len(dataset.tags), 'tag')}, not {len(tags)}")
+    def __init__(self, tags: Sequence[str | None] = ()) -> None:
         self._tags = tuple(tags)
         self._seed = xxh3_64_intdigest(_JSON.encode(self._tags)) if tags else 0
 

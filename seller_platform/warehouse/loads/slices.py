@@ -88,7 +88,7 @@ class Load:
         by_value: str | None = None,
     ) -> None:
         self.slice, self._by_value = slice_, by_value
-        self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id, known)
+        self.spool = Spool(str(slice_), slice_.account, load_id, known)
         self._connection = connection
 
     def hold(self, name: str) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from struct import iter_unpack
 from types import MappingProxyType
 
-from seller_platform.contract import Dataset
 from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.errors import WarehouseError
 from seller_platform.files import free_room
@@ -61,7 +60,6 @@ class Spool:
     def __init__(
         self,
         name: str,
-        dataset: Dataset,
         account: str,
         load_id: int,
         known: Mapping[bytes, PageFacts] = NO_PAGES,
@@ -74,7 +72,7 @@ class Spool:
             known: Pages of an earlier reading of the slice, by key.
         """
         self.load_id, self.known = load_id, known
-        self._name, self._dataset, self._account = name, dataset, account
+        self._name, self._account = name, account
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}
         self._file = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
         self._bodies = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
@@ -150,7 +148,7 @@ class Spool:
         """Write the rows of one page to the file, and return what they add to the slice."""
         key = tuple(tags)
         if key not in self._writers:
-            self._writers[key] = RowWriter(self._dataset, key)
+            self._writers[key] = RowWriter(key)
         writer = self._writers[key]
         lines = writer.lines(rows, extras)
         hashes = writer.hashes(lines)

@@ -103,7 +103,11 @@ def upgrade(
     timeout = {"lock_timeout": LOCK_TIMEOUT}
     with Database(database.url, connections=1, settings=timeout) as own, own.connect() as connection:
         _wait_for_others(connection, report)
-        config = _config(connection, partitions, versions)
+        config = Config(attributes={"connection": connection, "partitions": partitions})
+        folders = os.linesep.join(map(str, (_FOLDER / "versions", *versions)))
+        options = {"script_location": str(_FOLDER), "path_separator": "newline", "version_locations": folders}
+        for name, option in options.items():
+            config.set_main_option(name, option.replace("%", "%%"))
         scripts = ScriptDirectory.from_config(config)
         version, newest = stored_version(connection), scripts.get_current_head()
         if version is not None:
@@ -120,15 +124,6 @@ def upgrade(
             _until_locked(connection, partial(_follow, connection, create))
         connection.exec_driver_sql(_END)
         connection.commit()
-
-
-def _config(connection: Connection, partitions: int, versions: Sequence[Path]) -> Config:
-    config = Config(attributes={"connection": connection, "partitions": partitions})
-    folders = os.linesep.join(map(str, (_FOLDER / "versions", *versions)))
-    options = {"script_location": str(_FOLDER), "path_separator": "newline", "version_locations": folders}
-    for name, option in options.items():
-        config.set_main_option(name, option.replace("%", "%%"))
-    return config
 
 
 def _wait_for_others(connection: Connection, report: Callable[[str], None]) -> None:

@@ -63,9 +63,13 @@ def session(url: sqlalchemy.URL, settings: Mapping[str, str | None] | None = Non
     own = [f"-c {name}={_SPECIAL.sub(_ESCAPED, value)}" for name, value in named.items() if value is not None]
     # PGHOSTADDR would count more than the socket.
     address = {"hostaddr": ""} if str(url.query.get("host", "")).startswith("/") else {}
+    # This program with its command, such as `seller-platform sync`.
+    path, *words = sys.argv or [""]
+    program = Path(path).parent.name if path.endswith("__main__.py") else Path(path).name
+    command = " ".join([program or "seller-platform", *takewhile(_WORD.fullmatch, words[:2])])
     return {
         **address,
-        "application_name": str(url.query.get("application_name") or _program()),
+        "application_name": str(url.query.get("application_name") or command),
         "client_encoding": ENCODING,
         "options": " ".join([_LOST_CLIENTS, *([given] if isinstance(given, str) else given), *own]),
     }
@@ -157,10 +161,3 @@ def _row(driver: Any, statement: str) -> tuple[Any, ...]:
         row: tuple[Any, ...] = cursor.fetchone()
     driver.rollback()
     return row
-
-
-def _program() -> str:
-    """Return the name of this program with its command, such as `seller-platform sync`."""
-    path, *words = sys.argv or [""]
-    name = Path(path).parent.name if path.endswith("__main__.py") else Path(path).name
-    return " ".join([name or "seller-platform", *takewhile(_WORD.fullmatch, words[:2])])

@@ -36,16 +36,15 @@ def read_frames(
     import pandas as pd
     import pyarrow as pa
 
-    from seller_platform.warehouse.readers.arrow import read_arrow
+    from seller_platform.warehouse.readers.arrow import read_arrow, read_floats
 
     nullable = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    table = read_arrow(database, relation, parts, numbers_as_text=True)
+    read_table = read_floats if as_floats else partial(read_arrow, numbers_as_text=True)
+    table = read_table(database, relation, parts)
     frame = {}
     for name, kind in relation.columns:
         column = table[name]
-        if as_floats and kind in (Kind.MONEY, Kind.NUMBER):
-            frame[name] = column.cast(pa.float64()).to_pandas()
-        elif kind in _OBJECTS:
+        if kind in _OBJECTS and column.type == pa.string():
             read = _OBJECTS[kind]
             values = [None if text is None else read(text) for text in column.to_pylist()]
             frame[name] = pd.Series(values, dtype="object")

@@ -48,9 +48,9 @@ def close_spools() -> Iterator[None]:
 class CountingSpool(Spool):
     """Counts the pages that were decoded before they were written, and those that were not."""
 
-    def __init__(self, dataset: Dataset, known: Mapping[bytes, PageFacts]) -> None:
+    def __init__(self, known: Mapping[bytes, PageFacts]) -> None:
         self.at_once = self.late = 0
-        super().__init__("a slice", dataset, BERLIN.key, 1, known)
+        super().__init__("a slice", BERLIN.key, 1, known)
 
     def write(self, rows: Sequence[Row], **options: Any) -> None:
         self.at_once += 1
@@ -68,7 +68,7 @@ def _read(
     *,
     window: Window = MARCH,
 ) -> tuple[CountingSpool, LoadFacts]:
-    spool = CountingSpool(dataset, known)
+    spool = CountingSpool(known)
     _OPEN.append(spool)
     days, day = (window, None) if dataset.is_dated else (None, DAY)
     facts = read_slice(api_of(upstream), dataset, BERLIN, days, day, spool)

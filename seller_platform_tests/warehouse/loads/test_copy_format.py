@@ -89,7 +89,7 @@ def test_rows_arrive_as_in_the_text_format_in_any_session(database: Database, da
     rows, extras = _rows(dataset, 1)
     tags = ('a "tag",\n\\',) * len(dataset.tags)
     account, load_id, page = 'the "shop",\n\t\\', 7, 3
-    writer = RowWriter(dataset, tags)
+    writer = RowWriter(tags)
     lines = writer.lines(rows, extras)
     hashes = writer.hashes(lines)
     block = writer.block(lines, hashes, account=account, load_id=load_id, page=page, with_extra=extras)
@@ -124,7 +124,7 @@ def test_rows_arrive_as_in_the_text_format_in_any_session(database: Database, da
 
 def test_equal_rows_have_equal_hashes_whatever_page_they_are_on() -> None:
     rows, extras = _rows(ORDERS, 3)
-    writer, other = RowWriter(ORDERS, ("platform",)), RowWriter(ORDERS, ("non-platform",))
+    writer, other = RowWriter(("platform",)), RowWriter(("non-platform",))
     alone = b"".join(
         writer.hashes(writer.lines([row], {0: extras[number]} if number in extras else {}))
         for number, row in enumerate(rows)
@@ -200,7 +200,7 @@ def test_rows_hashed_by_a_former_version_stay_where_they_are(database: Database)
 )
 def test_the_hash_of_a_row_changes_only_with_the_version(name: str, tags: Sequence[str], digest: str) -> None:
     dataset = dataset_named(name)
-    writer = RowWriter(dataset, tags)
+    writer = RowWriter(tags)
     lines = writer.lines([(None,) * len(dataset.columns) + ("2026-03-01",)])
 
     assert (LINE_VERSION, writer.hashes(lines).hex()) == (2, digest)
