@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from seller_platform.logs import JsonLines, facts, log_context
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import (
     connect,
@@ -23,11 +20,8 @@ from seller_platform_tests.support.processes import (
     foreign_environment,
     free_port,
     run,
-    running_service,
 )
 from seller_platform_tests.support.raw_server import status
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
 
@@ -147,39 +141,3 @@ def test_dagsters_processes_write_our_lines_as_json(database_url: str, tmp_path:
     assert ("of.others", "WARNING") in told
     assert ("of.others", "INFO") not in told
     assert told[-1] == ("py.warnings", "WARNING")
-
-
-def test_the_service_writes_a_line_for_each_request(database: Database, database_url: str, tmp_path: Path) -> None:
-    with served(database, database_url) as running, running.client(ANN) as ann:
-        token = ann.headers["Authorization"].removeprefix("Bearer ")
-        variables = environment(
-            tmp_path, SELLER_PLATFORM_LOG_FORMAT="json", SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url
-        )
-        log = tmp_path / "log"
-        with running_service(variables, log, "--workers", "2") as (process, base_url):
-            _ask(running, base_url, token)
-    lines = _objects(log.read_text())
-    (first, *_) = (line for line in lines if line.get("request_id") == "an-id-of-mine")
-    assert (first["method"], first["endpoint"], first["status"]) == ("GET", "/inventory/list", 200)
-    assert first["logger"] == "seller_platform.service.access"
-    assert first["milliseconds"] > 0
-    asked = [line for line in lines if line["logger"] == "seller_platform.service.access"]
-    assert all(line["request_id"] for line in asked)
-    assert process.returncode == 0, log.read_text()
-    for secret in (token, "code-canary", "Shop US", "title-canary", PASSWORD, running.client_secret, database_url):
-        assert secret not in log.read_text()
-    assert os.environ.get("SELLER_PLATFORM_LOG_FORMAT") is None
-
-
-def _ask(running: Served, base_url: str, token: str) -> None:
-    """Send what carries titles, codes and secrets."""
-    bearer = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=base_url, headers=bearer, timeout=PATIENCE_SECONDS) as client:
-        query = {"account_title": "Shop US", "per_page": "20"}
-        found = client.get("/inventory/list", params=query, headers={"X-Request-Id": "an-id-of-mine"})
-        client.get("/inventory/list", params={"account_title": "title-canary"})
-        client.get("/oauth/authorize", params={"client_id": running.client_id, "code": "code-canary"})
-        client.post(
-            "/oauth/token", data={"grant_type": "authorization_code", "code": "code-canary", **running.credentials}
-        )
-    assert found.status_code == 200, found.text

@@ -131,6 +131,9 @@ def test_a_load_is_traced_into_the_service_without_secrets(
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     (line,) = (each for each in lines if each.get("request_id") == "an-id-of-mine")
     assert (line["trace_id"], line["span_id"]) == (asked.trace_id, asked.span_id)
+    assert (line["method"], line["endpoint"], line["status"]) == ("GET", "/user/me", 200)
+    assert line["milliseconds"] > 0
+    assert all(each["request_id"] for each in lines if each["logger"] == "seller_platform.service.access")
     assert traced.named("POST /oauth/token", service=PLATFORM)[0].kind == "CLIENT"
     assert [span.name for span in traced.spans if span.events] == []
     assert traced.paths == {"/v1/traces"}
