@@ -5,9 +5,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from shlex import quote
 
 from seller_platform import __version__
@@ -25,8 +23,7 @@ _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
 
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
-    runs = f"{__version__} with Python {python_version()} and Dagster {version('dagster')}"
-    yield ok("Seller Platform", f"{runs}; its tables have version {revisions()[-1]}")
+    yield ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
     if settings.history_start > today:
         message = f"{settings.history_start} is in the future: there is nothing to read"
         yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")
