@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seller_platform
-from seller_platform.errors import RequestError, SettingsError
+from seller_platform.errors import RequestError
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.settings import Settings, read_settings, required
 
@@ -36,15 +36,7 @@ def test_under_the_demo_nothing_leads_elsewhere(monkeypatch: pytest.MonkeyPatch,
     assert resources["warehouse"].database_url is None
 
 
-def test_the_defaults_need_no_variable(tmp_path: Path) -> None:
-    settings = read_settings()
-
-    assert settings.home == tmp_path / ".seller_platform"
-    assert settings.database_url is None
-    assert settings.redirect_uri == "http://127.0.0.1:8765/callback"
-
-
-def test_variables_of_others_are_not_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variables_of_others_change_no_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", "/elsewhere")
     monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere")
     monkeypatch.setenv("CLIENT_ID", "other")
@@ -52,6 +44,7 @@ def test_variables_of_others_are_not_ours(monkeypatch: pytest.MonkeyPatch, tmp_p
     settings = read_settings()
 
     assert (settings.home, settings.database_url, settings.client_id) == (tmp_path / ".seller_platform", None, None)
+    assert settings.redirect_uri == "http://127.0.0.1:8765/callback"
 
 
 def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +75,6 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "canary")
 
     assert "canary" not in repr(read_settings())
-
-
-def test_a_setting_that_is_needed_is_named() -> None:
-    with pytest.raises(SettingsError, match="SELLER_API_BASE_URL is not set; it is the address"):
-        required(None, "SELLER_API_BASE_URL", "the address")
 
 
 def test_a_secret_may_be_a_file_and_the_environment_comes_first(

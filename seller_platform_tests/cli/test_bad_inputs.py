@@ -90,7 +90,7 @@ COMMANDS = [
     Bad("sync --from 2026-13", "2026-13"),
     Bad("sync --dataset nope", "there is no dataset 'nope'; choose one of"),
     Bad("sync", "seller-platform connect"),
-    Bad("connect", "SELLER_API_BASE_URL is not set"),
+    Bad("connect", "SELLER_API_BASE_URL is not set; it is the URL under which"),
     Bad("connect --no-browser", "no answer from 127.0.0.1:9", variables=API),
     Bad("connect --no-browser", "SELLER_API_REDIRECT_URI", variables={**API, "SELLER_API_REDIRECT_URI": "ftp://x"}),
     Bad("explain order x", "there is no dataset 'order' (did you mean 'orders'?); choose one of accounts, orders"),
