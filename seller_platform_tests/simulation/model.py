@@ -110,7 +110,10 @@ class Model:
         ]
         if {*readings} == {"mismatch"}:
             return  # what contradicted itself is no yardstick
-        if is_whole and (loses_amounts or (before and rows.total() < (1 if dataset.is_dated else before.total() / 2))):
+        outside = (text for day, text, _ in all_before if not first <= day < receipt["window_end"])
+        elsewhere = {*outside} if dataset.is_dated else set[str]()
+        left = any(text not in elsewhere for _, text in before)  # what came under another day before may go
+        if is_whole and (loses_amounts or (left and rows.total() < (1 if dataset.is_dated else before.total() / 2))):
             check(f"{load} loses rows or amounts, and nobody accepted it", "accepted" in (receipt["notes"] or {}))
 
     def _judge_group(self, dataset: Dataset, receipt: Receipt, group: Group, rows: Counter[str]) -> set[int]:

@@ -21,11 +21,13 @@ def play_seeds(
         events: After so many events all processes of a run are killed.
     """
     with ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _begin, (server,)) as pool:
-        for ended in as_completed([pool.submit(_play, Plan.of(seed, events=events)) for seed in seeds]):
+        played = [pool.submit(_play, Plan.of(seed, events=events)) for seed in seeds]
+        for ended in as_completed(played):
             if not ended.cancelled():
                 outcome = ended.result()
                 if outcome.failure is not None:
-                    pool.shutdown(wait=False, cancel_futures=True)
+                    for each in played:
+                        each.cancel()
                 yield outcome
 
 
