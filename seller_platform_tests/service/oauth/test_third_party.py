@@ -13,6 +13,7 @@ import pytest
 import requests
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from requests.adapters import HTTPAdapter
+from requests_oauthlib import OAuth2Session
 from sellerlegend_api import SellerLegendClient
 from sellerlegend_api.exceptions import AuthenticationError, NotFoundError
 from sellerlegend_api.exceptions import ValidationError as RefusedError
@@ -30,7 +31,8 @@ _DAYS: dict[str, Any] = {"start_date": _FIFTH, "end_date": date(2026, 3, 6)}
 def _loopback_is_trusted() -> Iterator[None]:
     """Allow the libraries to use plain HTTP on the loopback interface."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+        for name in ("AUTHLIB_INSECURE_TRANSPORT", "OAUTHLIB_INSECURE_TRANSPORT"):
+            patch.setenv(name, "1")
         yield
 
 
@@ -62,6 +64,22 @@ def test_authlib_configures_itself_from_the_metadata_refreshes_and_revokes(
     assert (me.json()["user"]["email"], len(kept)) == (ANN, 1)
     assert first["refresh_token"] not in kept
     assert (revoked.status_code, after.status_code) == (200, 401)
+
+
+@pytest.mark.parametrize("pkce", ["S256", None])
+def test_requests_oauthlib_completes_the_flow_and_refreshes(reading: Served, pkce: str | None) -> None:
+    token_url = f"{reading.base_url}/oauth/token"
+    credentials = {"client_id": reading.client_id, "client_secret": reading.client_secret}
+    with OAuth2Session(reading.client_id, redirect_uri=CALLBACK, pkce=pkce) as session:
+        url, _ = session.authorization_url(f"{reading.base_url}/oauth/authorize")
+        _, response = approve_at(url)
+        first = session.fetch_token(token_url, authorization_response=response, client_secret=reading.client_secret)
+        me = session.get(f"{reading.base_url}/user/me")
+        second = session.refresh_token(token_url, **credentials)
+        again = session.get(f"{reading.base_url}/user/me")
+
+    assert me.json()["user"]["email"] == again.json()["user"]["email"] == ANN
+    assert first["refresh_token"] != second["refresh_token"]
 
 
 class _OtherNames(HTTPAdapter):
