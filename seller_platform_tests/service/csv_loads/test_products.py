@@ -164,7 +164,7 @@ def test_each_wrong_line_of_rates_is_named_and_none_is_loaded(database: Database
         _load_rates(database, tmp_path, "2026-03-01,USD,1.1", *wrong)
 
     _assert_named(caught.value.problems, [*wrong.values()])
-    assert "was not loaded" in str(caught.value)
+    assert "cannot be used" in str(caught.value)
     assert _stored_rates(database) == []
 
 

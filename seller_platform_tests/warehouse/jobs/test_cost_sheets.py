@@ -32,8 +32,8 @@ def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -
 def _problems(database: Database, folder: Path, *lines: str, header: str = HEADER) -> list[str]:
     with pytest.raises(SheetError) as caught:
         _read(database, folder, *lines, header=header)
-    assert str(caught.value).startswith(f"{folder / 'costs.csv'} cannot be planned:")
-    assert str(caught.value).endswith("run `seller-platform costs plan` again")
+    assert str(caught.value).startswith(f"{folder / 'costs.csv'} cannot be used:")
+    assert str(caught.value).endswith("and run the command again")
     return list(caught.value.problems)
 
 
