@@ -372,14 +372,27 @@ def test_other_accounts_of_the_books_are_used_from_the_open_month_on(books: Book
     ]
 
 
-def test_a_repaired_difference_adjusts_nothing_also_under_other_accounts(books: BookedAccount) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM seller.transactions WHERE transaction_type = 'Fee'",
+        "UPDATE seller.transactions SET amount = amount * -3",
+        "UPDATE seller.transactions SET transaction_type = 'Refund' WHERE transaction_type = 'Fee'",
+        "INSERT INTO seller.transactions (posted_date, transaction_type, amount, local_day, account, load_id, page) "
+        "SELECT posted_date, 'Order', 9, local_day, account, load_id, page FROM seller.transactions",
+    ],
+)
+def test_a_repaired_difference_adjusts_nothing_also_under_other_accounts(books: BookedAccount, damage: str) -> None:
     _close(books, JANUARY)
-    books.database.execute(text("UPDATE seller.transactions SET amount = amount * -3"))
+    books.database.execute(text(damage))
+    build_partition(books.database, JOURNAL, books.key, JANUARY)
     books.load(JANUARY, [SALE, FEE, PAYOUT], by_value="Ada")
 
     repaired = _close(books, FEBRUARY, OTHER_ACCOUNTS)
+    books.load(JANUARY, [SALE, FEE, replace(PAYOUT, amount=Decimal("-79.00"))])
+    restated = _close(books, MARCH, OTHER_ACCOUNTS)
 
-    assert repaired.closed.adjusting_entries == 0
+    assert (repaired.closed.adjusting_entries, restated.closed.adjusting_entries) == (0, 1)
 
 
 def test_a_month_that_cannot_be_closed_says_why(books: BookedAccount) -> None:
