@@ -291,12 +291,13 @@ class Deployment:
             return
 
         def running() -> list[psutil.Process]:
-            with suppress(psutil.NoSuchProcess):  # one of them has ended meanwhile
-                started = psutil.Process(self.process.pid).children(recursive=True)
-                found = [each for each in started if all(word in " ".join(each.cmdline()) for word in _WORDS[part])]
-                # Run workers have the words of the fork server, which is their parent.
-                return [each for each in found if part != RUN_WORKER or each.parent() in found]
-            return []
+            parents: dict[psutil.Process, psutil.Process | None] = {}
+            for each in psutil.Process(self.process.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                    if all(word in " ".join(each.cmdline()) for word in _WORDS[part]):
+                        parents[each] = each.parent()
+            # Run workers have the words of the fork server, which is their parent.
+            return [each for each, parent in parents.items() if part != RUN_WORKER or parent in parents]
 
         for process in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
             with suppress(psutil.NoSuchProcess):
