@@ -36,7 +36,6 @@ TOP = README.parent
 ORDER = (
     "connect",
     "backfill",
-    "trust",
     "checks",
     "trust",
     "consume",
@@ -91,11 +90,14 @@ UNTIL_CTRL_C = ("seller-platform database run", "seller-platform status --watch"
 """Lines that this test ends once they have printed something."""
 ENDS = {
     # The source has forgotten a month of orders, for the page about checks.
-    "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5
+    "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5,
+    # The lists of this source add up.
+    'seller-platform acknowledge mismatched orders us-1042 --month 2026-03 --note "the upstream counts returns"': 2,
+    'seller-platform acknowledge mismatched orders us-1042 --month 2026-03 --until 2026-12-31 --note "reported"': 2,
 }
 """The exit codes of lines that end with another one than 0."""
 SERVES = "seller-platform service run"
-"""The line that runs until the end of its document, in another terminal."""
+"""Lines that begin so run until the end of their document, in another terminal."""
 SHOWS = {
     (README.name, "seller-platform doctor"): "All prerequisites are met",
     (README.name, "seller-platform status"): "Everything is loaded, and nothing needs attention",
@@ -229,7 +231,7 @@ def test_every_command_and_example_of_the_documents_works_in_their_order(
             for line in document.lines:
                 if line in NOT_TYPED:
                     continue
-                if line == SERVES:
+                if line.startswith(SERVES):
                     other_terminal.enter_context(reader.shell.serving(line))
                     continue
                 code = reader.shell.interrupt(line) if line in UNTIL_CTRL_C else reader.shell.type(line)
