@@ -151,17 +151,19 @@ _MERGED_COUNTS = """
 _STEPS = """,
 steps AS (SELECT account, sku, currency, days, amounts FROM service.cost_steps WHERE account = %(account)s),"""
 
-_SUMS = """,
+_PRODUCTS: LiteralString = """,
 products AS MATERIALIZED ({selected}),
-products_forgotten AS (
-    DELETE FROM service.product_days AS sums USING unsummed
-    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
-      AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
-),
 months_changed AS (
     INSERT INTO service.changed_months (account, month, dataset)
     SELECT %(account)s, first_day, %(dataset)s FROM windows
     ON CONFLICT DO NOTHING
+),"""
+
+_SUMS: LiteralString = """
+products_forgotten AS (
+    DELETE FROM service.product_days AS sums USING unsummed
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
 ),
 days_forgotten AS (
     DELETE FROM service.day_sums AS sums USING unsummed
@@ -172,13 +174,7 @@ days_summed AS (
     INSERT INTO service.day_sums ({day_columns}){day_sums}
 )"""
 
-_CHANGED_SUMS = """,
-products AS MATERIALIZED ({selected}),
-months_changed AS (
-    INSERT INTO service.changed_months (account, month, dataset)
-    SELECT %(account)s, first_day, %(dataset)s FROM windows
-    ON CONFLICT DO NOTHING
-),
+_CHANGED_SUMS: LiteralString = """
 old AS (
     DELETE FROM service.product_days AS sums USING windows
     WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
@@ -271,7 +267,7 @@ def _month_statements(dataset: Dataset) -> tuple[sql.Composed, sql.Composed, sql
         table=sql.Identifier(SELLER, dataset.name), former=sql.Identifier(HISTORY, dataset.name)
     )
     counted = sql.SQL(_WINDOW) + _counts(dataset)
-    changed = sql.SQL(_CHANGED_SUMS).format(
+    changed = sql.SQL(_PRODUCTS + _CHANGED_SUMS).format(
         selected=sql.SQL(SELECTED[dataset.name]), store_products=sql.SQL(_STORE_PRODUCTS)
     )
     days = sql.SQL(CHANGE_DAYS.replace("{new}", "products"))
@@ -294,7 +290,7 @@ def _counts(dataset: Dataset) -> sql.Composed:
 def _sums(dataset: Dataset) -> sql.Composed:
     """Return the items of WITH that write the sums of the months in `windows`, which are those in `unsummed`."""
     days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("products"))
-    sums = sql.SQL(_SUMS).format(
+    sums = sql.SQL(_PRODUCTS + _SUMS).format(
         selected=sql.SQL(SELECTED[dataset.name]),
         store_products=sql.SQL(_STORE_PRODUCTS),
         day_columns=sql.SQL(DAY_COLUMNS),
