@@ -5,10 +5,10 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from sqlalchemy import text
 
@@ -62,12 +62,8 @@ def fill(folder: Path) -> Path:
 
 def processes_on(disk: Path) -> list[str]:
     """Return the processes whose working folder lies on a disk, as those of a server do."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (process / "cwd").readlink().is_relative_to(disk):
-                found.append((process / "cmdline").read_text())
-    return found
+    running = psutil.process_iter(["cmdline", "cwd"])
+    return [" ".join(each.info["cmdline"]) for each in running if Path(each.info["cwd"] or "/").is_relative_to(disk)]
 
 
 def widened(width: int) -> Fault:
