@@ -177,7 +177,6 @@ _OF_FORMS: Answers = {
     400: ("The request is refused.", {JSON: TokenError}),
     401: ("The client is not known, or its secret is wrong.", {JSON: TokenError}),
     413: ("The body is too large.", {JSON: TokenError}),
-    415: ("The body is no form, is compressed, or is in another charset than UTF-8.", {JSON: TokenError}),
     429: (_TOO_MANY, {JSON: Error}),
     503: ("The store is away; try again later.", {JSON: Error}),
 }

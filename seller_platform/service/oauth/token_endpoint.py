@@ -117,7 +117,8 @@ async def _read_token_form(request: Request) -> dict[str, str]:
     try:
         return await read_form(request)
     except ApiError as error:
-        raise TokenEndpointError("invalid_request", error.message, status=error.status) from None
+        status = error.status if error.status == 413 else 400  # RFC 6749, section 5.2
+        raise TokenEndpointError("invalid_request", error.message, status=status) from None
 
 
 async def _authenticate_application(connection: Connection, request: Request, form: Mapping[str, str]) -> Application:
