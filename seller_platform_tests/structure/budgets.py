@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_016,
     "cli": 7_670,
-    "orchestration": 5_373,
+    "orchestration": 5_375,
     "service": 10_899,
     "sandbox": 2_084,
     "alerts": 455,
@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_392,
     "warehouse": 19_039,
     "contract": 1_323,
-    "tests": 56_785,
+    "tests": 56_792,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

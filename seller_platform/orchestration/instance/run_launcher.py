@@ -46,7 +46,7 @@ _LIBRARIES = (
     "upath.implementations.local",
 )
 
-_ATTENDED_TAG = ".dagster/seller_platform/attended"
+ATTENDED_TAG = ".dagster/seller_platform/attended"
 """The id of a run whose process has taken the run's lock; hidden in the UI. A retry copies tags, with another id."""
 
 _PAUSE_SECONDS = 2
@@ -87,7 +87,9 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return that the process of a started run is gone, or that it runs or nothing is known."""
         with _connection(self._instance) as connection:
-            if connection is None or run.tags.get(_ATTENDED_TAG) != run.run_id:
+            # By the table of tags: in the row of the run, a change of its status may write over one.
+            marked = dg.RunsFilter(run_ids=[run.run_id], tags={ATTENDED_TAG: run.run_id})
+            if connection is None or not self._instance.get_runs_count(marked):
                 return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
             return self.locks.health_of(run.run_id, connection, _name(run.run_id))
 
@@ -102,7 +104,7 @@ def attend(instance_ref: Any, run_id: str) -> threading.Event:
 
     def mark() -> None:
         with dg.DagsterInstance.from_ref(instance_ref) as instance:
-            instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
+            instance.add_run_tags(run_id, {ATTENDED_TAG: run_id})
 
     return hold_always(connected, _name(run_id), on_held=mark)
 

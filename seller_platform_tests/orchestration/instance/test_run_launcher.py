@@ -13,7 +13,7 @@ from dagster._core.launcher import WorkerStatus
 from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
 
-from seller_platform.orchestration.instance.run_launcher import AttendedRunLauncher
+from seller_platform.orchestration.instance.run_launcher import ATTENDED_TAG, AttendedRunLauncher
 from seller_platform.warehouse.postgres.advisory_locks import try_lock
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import CodeLocation, code_server, postgres_instance
@@ -118,7 +118,9 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
 
 def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = location.launch(_ASSETS, "waiting")
-    (tag,) = wait_for(lambda: [name for name, value in location.run(ended).tags.items() if value == ended])
+    of_process = dg.RunsFilter(run_ids=[ended], tags={ATTENDED_TAG: ended})
+    wait_for(lambda: location.instance.get_runs_count(of_process))
+    location.await_waiting(ended)
     assert location.instance.run_launcher.terminate(ended)
     location.end_of(ended)
 
@@ -126,8 +128,13 @@ def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch
         status = dg.DagsterRunStatus.STARTED
         return location.instance.add_run(dg.DagsterRun("lost", make_new_run_id(), status=status, tags=tags)).run_id
 
-    unknown, lost, retry = started({}), started({}), started({tag: ended})
-    location.instance.add_run_tags(lost, {tag: lost})
+    unknown, lost, retry = started({}), started({}), started({ATTENDED_TAG: ended})
+    storage = location.instance.event_log_storage
+    assert isinstance(storage, PostgresEventLogStorage)
+    with storage.index_connection() as connection:  # as a change of its status at the same moment does
+        of_lost = connection.exec_driver_sql("SELECT run_body FROM runs WHERE run_id = %s", (lost,)).scalar_one()
+        location.instance.add_run_tags(lost, {ATTENDED_TAG: lost})
+        connection.exec_driver_sql("UPDATE runs SET run_body = %s WHERE run_id = %s", (of_lost, lost))
     free_at_first = location.health_of(lost)
     launcher = location.instance.run_launcher
     assert isinstance(launcher, AttendedRunLauncher)
