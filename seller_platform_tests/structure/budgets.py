@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 3_016,
     "cli": 7_670,
     "orchestration": 5_375,
-    "service": 10_899,
+    "service": 10_921,
     "sandbox": 2_084,
     "alerts": 455,
     "answers": 1_363,

@@ -9,7 +9,6 @@ so that simultaneous attempts cannot exceed the limit. One that is refused is un
 deletes the failures of the user.
 """
 
-import asyncio
 import math
 import re
 from collections.abc import Callable
@@ -41,7 +40,7 @@ from seller_platform.service.pages.sessions import (
 )
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
-from seller_platform.service.users.passwords import verify_password
+from seller_platform.service.users.passwords import in_background, verify_password
 
 LOGIN = "/login"
 LOGOUT = "/logout"
@@ -199,7 +198,7 @@ async def verified_user(
         user_id, password_hash, status = user or (None, None, None)
         # Counted by the user's number, because several spellings of an address find the same user.
         attempt = await begin_attempt(connection, str(user_id or hash_of(email.lower()).hex()), address)
-    matches = await asyncio.to_thread(verify_password, password_hash, password)
+    matches = await in_background(verify_password, password_hash, password)
     async with connect() as connection:
         if not matches or status != "active":
             await _record_failure(connection, request, email, user_id, attempt)

@@ -1,6 +1,5 @@
 """The pages on which users change their password, and set one by a link of the operator, which works once."""
 
-import asyncio
 from contextlib import nullcontext
 
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Store
 from seller_platform.service.security_events import EventKind, record_event
-from seller_platform.service.users.passwords import check_password, hash_password
+from seller_platform.service.users.passwords import check_password, hash_password, in_background
 from seller_platform.service.users.reset_links import owner_of_link, store_password, use_link
 
 RESET = "/reset-password"
@@ -38,7 +37,7 @@ async def change_password(request: SignedInRequest) -> Response:
     # Failures count as those of a login: a stolen session must not guess the password.
     if await verified_user(lambda: nullcontext(request.connection), request.http, email, present) is None:
         return request.render("account.html", status=422, problem=_WRONG, wrong="present", notice=None)
-    password_hash = await asyncio.to_thread(hash_password, new)
+    password_hash = await in_background(hash_password, new)
     response, connection = redirect(f"{ACCOUNT}?notice=password"), request.connection
     async with connection.transaction():
         await store_password(connection, request.user.id, password_hash, kept_session=request.session.secret)
@@ -73,7 +72,7 @@ async def set_by_link(store: Store, contact: str, request: Request) -> Response:
     problem = new_password_problem(new, form.get("repeated", ""), owner.email, owner.name)
     if problem is not None:
         return _page(token, owner, contact, problem)
-    password_hash = await asyncio.to_thread(hash_password, new)
+    password_hash = await in_background(hash_password, new)
     async with store.connection() as connection, connection.transaction():
         if not await use_link(connection, token, password_hash):
             return _page(token, None, contact)
