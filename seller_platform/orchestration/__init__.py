@@ -20,7 +20,7 @@ events and checks. The sensor of `automation/following` requests the marts and e
 - `account_names`: how an account is named beside its key
 - `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, accounts by month, and ranges of them
-- `tags`: names of run tags and metadata, and statuses of runs
+- `tags`: names of run tags and metadata, and which runs are under way
 - `dagster_internals`: names that Dagster does not export
 - `storage`: Dagster's storage on PostgreSQL
 - `celery_runs`: runs on several machines

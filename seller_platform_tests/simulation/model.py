@@ -113,7 +113,9 @@ class Model:
         outside = (text for day, text, _ in all_before if not first <= day < receipt["window_end"])
         elsewhere = {*outside} if dataset.is_dated else set[str]()
         left = any(text not in elsewhere for _, text in before)  # what came under another day before may go
-        if is_whole and (loses_amounts or (left and rows.total() < (1 if dataset.is_dated else before.total() / 2))):
+        # A list without days may lose half of its rows, and two of any.
+        least = 1 if dataset.is_dated else max(1, min(before.total() / 2, before.total() - 2))
+        if is_whole and (loses_amounts or (left and rows.total() < least)):
             check(f"{load} loses rows or amounts, and nobody accepted it", "accepted" in (receipt["notes"] or {}))
 
     def _judge_group(self, dataset: Dataset, receipt: Receipt, group: Group, rows: Counter[str]) -> set[int]:

@@ -20,7 +20,7 @@ BUDGETS = {
     "client": 4_392,
     "warehouse": 19_039,
     "contract": 1_323,
-    "tests": 56_792,
+    "tests": 56_794,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
