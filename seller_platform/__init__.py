@@ -1,5 +1,6 @@
 """A marketplace seller's API, landed in PostgreSQL, checked, and served again.
 
+- `ledgers`: accounts of one seller that have the same ledger
 - `cli`: the `seller-platform` command
 - `dagster`: public names for other Dagster projects
 - `reading`: stored rows as DataFrames, by the function `read`
@@ -18,6 +19,7 @@
 - `network`: HTTP clients, with proxies and certificates
 - `csv_files`: CSV files of an operator, read strictly
 - `documentation`: the pages of documentation
+- `capabilities`: what folders beside the core contribute to it
 - `commands`: how the commands in messages start
 - `counts`: counts with their nouns
 - `clocks`: the time, and moments that are past

@@ -21,7 +21,7 @@ from starlette.routing import Route
 import seller_platform
 import seller_platform.dagster
 from seller_platform import __version__, errors
-from seller_platform.cli import _COMMANDS
+from seller_platform.cli import commands
 from seller_platform.cli.terminal.root import command_group
 from seller_platform.contract.wire import OPENAPI
 from seller_platform.errors import SellerPlatformError
@@ -82,7 +82,7 @@ def current_names(database_url: str) -> Iterator[str]:
         for (column,) in connection.execute(_COLUMNS):
             if column.startswith(TABLES):
                 yield f"table {column}"
-    for command, parameters in _commands(command_group(_COMMANDS), "seller-platform"):
+    for command, parameters in _commands(command_group(commands()), "seller-platform"):
         yield f"command {command}"
         yield from (f"command {command}: {_parameter(parameter)}" for parameter in parameters)
     kinds = (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SellerPlatformError))

@@ -16,7 +16,7 @@ from seller_platform_tests.structure.budgets import (
 )
 from seller_platform_tests.structure.dagster_names import private_names
 from seller_platform_tests.structure.functions import called_once, function_count
-from seller_platform_tests.structure.imports import imported, imports_inside_functions
+from seller_platform_tests.structure.imports import beyond_needs, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
     broken_paths,
     imported_conftests,
@@ -84,6 +84,10 @@ def test_the_docstring_of_every_folder_lists_what_is_in_it() -> None:
 
 def test_modules_import_one_another_in_no_circle() -> None:
     TopologicalSorter(imported()).prepare()  # it raises CycleError with the modules of a circle
+
+
+def test_the_core_imports_no_capability_and_these_only_what_they_need() -> None:
+    assert beyond_needs() == set()
 
 
 def test_every_import_inside_a_function_gives_its_reason() -> None:

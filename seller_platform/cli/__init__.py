@@ -31,13 +31,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 
 from seller_platform import interruption
+from seller_platform.capabilities import capabilities
 
 _COMMANDS = {
     "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
@@ -84,12 +85,18 @@ _COMMANDS = {
     "service": ("service", "Run the REST API, and manage its users, groups and applications."),
     "sandbox": ("sandbox", "Fill the service's database with generated sellers."),
 }
-"""The module of each command, and its sentence in `--help`."""
+"""The module of each command of the core, and its sentence in `--help`."""
 
 _ENDLESS = ("dev", "mcp", "metrics", "sandbox live", "service run", "service worker", "database run", "status --watch")
 """Commands that run until a signal ends them, which is no failure."""
 
 _KEPT = "What was stored is kept, and a change is stored whole or not at all; run the command again to go on."
+
+
+def commands() -> Mapping[str, tuple[str, str]]:
+    """Return the module of each command, those of capabilities included, and its sentence in `--help`."""
+    own = {name: (f"{__name__}.{module}", sentence) for name, (module, sentence) in _COMMANDS.items()}
+    return own | {name: each for capability in capabilities() for name, each in capability.commands.items()}
 
 
 def _open_streams() -> None:
@@ -111,7 +118,7 @@ def main() -> None:
     # Not before: a signal while these are imported ends in a sentence, too.
     from seller_platform.cli.terminal.root import command_group, run
 
-    run(command_group(_COMMANDS))
+    run(command_group(commands()))
 
 
 def runs_until_ended(arguments: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import seller_platform
-from seller_platform.warehouse.migrations.upgrade import SOURCES
+from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.functions import create_functions
@@ -143,7 +143,7 @@ def play(folder: Path, seeds: Sequence[int], results: Connection) -> None:
     with Database(server.database(name)) as database, database.begin() as connection:
         create_functions(connection)
         keep_slices(connection)
-        create_problems(connection, SOURCES)
+        create_problems(connection, problem_sources())
     for seed in seeds:
         outcome = player.play(Plan.of(seed))
         if outcome.failure is not None:

@@ -9,18 +9,19 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_016,
-    "cli": 7_670,
-    "orchestration": 5_375,
+    "root": 3_079,
+    "cli": 7_690,
+    "orchestration": 5_372,
     "service": 10_921,
     "sandbox": 2_084,
     "alerts": 455,
     "answers": 1_363,
-    "ingest": 3_388,
+    "ingest": 3_390,
     "client": 4_392,
-    "warehouse": 19_039,
+    "warehouse": 18_796,
     "contract": 1_323,
-    "tests": 56_794,
+    "ledgers": 295,
+    "tests": 56_829,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -1,11 +1,14 @@
 """Reads the imports between modules of the product, and finds those inside functions."""
 
 import ast
+import dataclasses
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from grimp import build_graph
 
+from seller_platform import cli
+from seller_platform.capabilities import capabilities
 from seller_platform_tests.structure.source import PRODUCT, Module, modules
 
 
@@ -34,9 +37,34 @@ class Import:
 
 
 def imported() -> Mapping[str, Set[str]]:
-    """Return which modules of the product each of them imports, without those for the type checker."""
+    """Return which modules of the product each of them imports, or names in a text that is imported on first use.
+
+    Imports for the type checker alone are left out.
+    """
     graph = build_graph(PRODUCT.name, exclude_type_checking_imports=True, cache_dir=None)
-    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    found = {module: {*graph.find_modules_directly_imported_by(module)} for module in graph.modules}
+    for each in capabilities():
+        fields = (getattr(each, field.name) for field in dataclasses.fields(each))
+        texts = [text for text in fields if isinstance(text, str)] + [module for module, _ in each.commands.values()]
+        named = {text.partition(":")[0] for text in texts} & {*found}
+        found[f"{PRODUCT.name}.{each.name}.capability"] |= named
+    found[cli.__name__] |= {module for module, _ in cli.commands().values()}
+    return found
+
+
+def beyond_needs() -> Set[str]:
+    """Return the imports of capabilities by the core, and of capabilities by others that do not need them."""
+    allowed = {each.name: {each.name, *each.needs} for each in capabilities()}
+    return {
+        f"{module} -> {other}"
+        for module, others in imported().items()
+        for other in others
+        if (folder := _folder(other)) in allowed and folder not in allowed.get(_folder(module), ())
+    }
+
+
+def _folder(module: str) -> str:
+    return f"{module}..".split(".")[1]
 
 
 def imports_inside_functions() -> Set[Import]:

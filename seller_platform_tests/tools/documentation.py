@@ -14,7 +14,7 @@ import click
 import dagster as dg
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS
+from seller_platform.cli import commands
 from seller_platform.cli.docs import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Slicing, Source
@@ -22,7 +22,7 @@ from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES
-from seller_platform.warehouse.migrations.upgrade import KINDS
+from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 from seller_platform_tests.tools.api_reference import http_api, python_api, table
 
@@ -85,9 +85,10 @@ def written(text: str) -> str:
 
 def _kinds() -> str:
     """Return a row for each kind of problem."""
+    kinds = (each for source in problem_sources() for each in source.kinds)
     return table(
         ("kind", "severity", "what is wrong", "what ends it"),
-        ((f"`{each.name}`", each.severity, each.doc, each.ends) for each in KINDS),
+        ((f"`{each.name}`", each.severity, each.doc, each.ends) for each in kinds),
     )
 
 
@@ -219,7 +220,7 @@ def _automation() -> str:
 
 
 def _commands() -> str:
-    return table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in _COMMANDS.items()))
+    return table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in commands().items()))
 
 
 def _options() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.installation import open_stored_installation, report_loads
@@ -19,7 +20,6 @@ from seller_platform.warehouse.connections.accounts import account_named, accoun
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
 from seller_platform.warehouse.loads.receipts import Receipt
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 
 _ROWS_AT_MOST = 20
 
@@ -112,7 +112,8 @@ def revert(*, load: int, output: Output) -> None:
     """
     with open_stored_installation() as installation:
         receipt = undo(installation.database, load)
-        compare_changed(installation.database, [receipt])
+        for follow in contributed("after_loads"):
+            follow(installation.database, [receipt])
         report_loads(installation)
     changes = "; ".join(
         f"{name} {each['before']} -> {each['after']}" for name, each in (receipt.restatement or {}).items()

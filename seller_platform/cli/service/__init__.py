@@ -14,18 +14,21 @@ import click
 from seller_platform.cli.terminal.groups import LazyGroup
 
 _COMMANDS = {
-    "run": ("service.processes", "Serve the REST API over a database, until Ctrl-C."),
-    "worker": ("service.processes", "Write requested reports, until Ctrl-C."),
-    "user": ("service.users", "Manage the users who may log in."),
-    "group": ("service.groups", "Manage groups of a user's accounts, which `group_title` selects."),
-    "application": ("service.applications", "Manage registered OAuth applications."),
-    "events": ("service.events", "List security events: logins, consents, tokens and operators' commands."),
-    "rates": ("service.csv_loads", "Manage exchange rates, which convert amounts for `currency`."),
-    "products": ("service.csv_loads", "Manage products: their parents, offers and lead times."),
+    "run": (".processes", "Serve the REST API over a database, until Ctrl-C."),
+    "worker": (".processes", "Write requested reports, until Ctrl-C."),
+    "user": (".users", "Manage the users who may log in."),
+    "group": (".groups", "Manage groups of a user's accounts, which `group_title` selects."),
+    "application": (".applications", "Manage registered OAuth applications."),
+    "events": (
+        "seller_platform.cli.service.events",
+        "List security events: logins, consents, tokens and operators' commands.",
+    ),
+    "rates": (".csv_loads", "Manage exchange rates, which convert amounts for `currency`."),
+    "products": (".csv_loads", "Manage products: their parents, offers and lead times."),
 }
 """The module of each command, and its sentence in `--help`."""
 
 
-@click.group(cls=LazyGroup, modules=_COMMANDS)
+@click.group(cls=LazyGroup, modules=_COMMANDS, package=__name__)
 def service() -> None:
     """Run the REST API, and manage its users, groups and applications."""

@@ -25,10 +25,16 @@ class CommandGroup(click.Group):
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command runs, and lists its commands without."""
 
-    def __init__(self, *arguments: Any, modules: Mapping[str, tuple[str, str]], **options: Any) -> None:
-        """Take the module of each command, where the command has its own name, and its sentence in `--help`."""
+    def __init__(
+        self, *arguments: Any, modules: Mapping[str, tuple[str, str]], package: str | None = None, **options: Any
+    ) -> None:
+        """Take the module of each command, where the command has its own name, and its sentence in `--help`.
+
+        Args:
+            package: Where modules are whose names begin with a dot.
+        """
         super().__init__(*arguments, **options)
-        self._modules = modules
+        self._modules, self._package = modules, package
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(self._modules)
@@ -37,7 +43,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._modules:
             return None
         module, _ = self._modules[cmd_name]
-        command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
+        command = getattr(import_module(module, self._package), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

@@ -1,5 +1,6 @@
 """Publishes a held reading that an operator accepts: its slice is read again."""
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotHeldError
@@ -12,7 +13,6 @@ from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.holds import AN_OPERATOR, Accepted
 from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, slice_of
 from seller_platform.warehouse.loads.refusals import forget_refusal
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -41,7 +41,8 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
     receipt = loader.load(SliceRequest(dataset, account, window, lookback_days=days, by_value=by, accepted=accepted))
     assert receipt is not None, "a day that was read has begun"
     forget_refusal(database, dataset, account, window and Window.month_of(window.start))
-    compare_changed(database, [receipt])
+    for follow in contributed("after_loads"):
+        follow(database, [receipt])
     return receipt
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from seller_platform.capabilities import contributed
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract import Source, Window
@@ -23,7 +24,6 @@ from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import Receipt, offered_pairs
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
@@ -174,7 +174,8 @@ def load_each(
             if records:
                 _record(loader, result)
         yield result
-    compare_changed(loader.database, loaded)
+    for follow in contributed("after_loads"):
+        follow(loader.database, loaded)
 
 
 def _record(loader: SliceLoader, result: SliceResult) -> None:

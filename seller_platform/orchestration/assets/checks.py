@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 import msgspec
 
+from seller_platform.capabilities import contributed
 from seller_platform.commands import runnable
 from seller_platform.contract import REFRESHED, Dataset, Slicing, Source
 from seller_platform.counts import count_of
@@ -33,7 +34,6 @@ from seller_platform.warehouse.marts.tables import CONTRADICTED
 from seller_platform.warehouse.monitoring.mart_checks import count_partitions
 from seller_platform.warehouse.monitoring.metrics import stored_slices
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
-from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS, UNREAD_SLICES
 
@@ -50,6 +50,7 @@ class SliceRule:
         kinds: What breaks the rule, as kinds of `platform.problems`.
         applies_to: Returns whether a dataset has the check.
         errors: The classes of errors that break the rule when a slice cannot be loaded, or codes of theirs.
+        recount: What *Execute* does before, to find again what breaks the rule.
     """
 
     name: str
@@ -57,6 +58,7 @@ class SliceRule:
     kinds: Collection[str]
     applies_to: Callable[[Dataset], bool] = lambda _: True
     errors: Sequence[type[SellerPlatformError] | str] = ()
+    recount: Callable[[Database], None] | None = None
 
     def is_broken_by(self, problem: SliceProblem) -> bool:
         """Return whether what is wrong with a slice breaks the rule; a note does not."""
@@ -74,7 +76,7 @@ def _names_of(error: type[SellerPlatformError] | str) -> Iterator[str]:
         yield from _names_of(each)
 
 
-RULES = (
+_RULES = (
     SliceRule(
         ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", {"altered", "mismatched"}
     ),
@@ -165,18 +167,13 @@ RULES = (
         {"differed"},
         applies_to=lambda dataset: dataset.is_dated and dataset.source is Source.LIST,
     ),
-    SliceRule(
-        "ledgers_do_not_repeat",
-        "No other account of the seller has the same entries, which sums over accounts would count several times.",
-        {"repeated"},
-        applies_to=lambda dataset: dataset == LEDGER,
-    ),
 )
 
 
 def checks_of(dataset: Dataset) -> tuple[SliceRule, ...]:
     """Return the checks that apply to a dataset."""
-    return tuple(rule for rule in RULES if rule.applies_to(dataset))
+    rules = (*_RULES, *(rule for rules in contributed("rules") for rule in rules))
+    return tuple(rule for rule in rules if rule.applies_to(dataset))
 
 
 def docs_of(source: Dataset | Mart) -> dict[str, str]:

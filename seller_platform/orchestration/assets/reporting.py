@@ -24,7 +24,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import AccountNames
-from seller_platform.orchestration.assets.checks import docs_of, judgements
+from seller_platform.orchestration.assets.checks import checks_of, docs_of, judgements
 from seller_platform.orchestration.assets.events import judged, load_event
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -37,7 +37,6 @@ from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.monitoring.metrics import changed_datasets
-from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 
@@ -74,10 +73,11 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
         if not context.run.asset_selection:
             if isinstance(source, Dataset):
                 recount(database, source)
+                for rule in checks_of(source):
+                    if rule.recount is not None:
+                        rule.recount(database)
             else:
                 recheck(database, source)
-            if source == LEDGER:
-                compare_ledgers(database)
         chosen = {check.name for check in context.selected_asset_check_keys}
         for each in judgements(database, source, owners_read(database, placement)):
             if each.check_name in chosen:

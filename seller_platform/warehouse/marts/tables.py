@@ -27,6 +27,7 @@ BUILDS = platform_table(
     required("started_at", MOMENT, "When the build began."),
     required("finished_at", MOMENT, "When its rows were stored."),
     Index(None, "mart", "account", "window_start"),
+    is_readable=True,
 )
 
 DERIVED = platform_table(
@@ -59,6 +60,7 @@ DERIVED = platform_table(
     Index(
         "uq_derived_partitions", "folder", "name", "account", "month", unique=True, postgresql_nulls_not_distinct=True
     ),
+    is_readable=True,
 )
 
 CONTRADICTED = "contradicted"

@@ -9,7 +9,7 @@ from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, PARTITIO
 from seller_platform.warehouse.postgres.location import stored_warehouse_url
 from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_TABLE
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
-from seller_platform.warehouse.schema.tables import METADATA
+from seller_platform.warehouse.schema.tables import declared
 
 
 def _is_declared(name: str | None, kind: str, _: object) -> bool:
@@ -20,7 +20,7 @@ def _is_declared(name: str | None, kind: str, _: object) -> bool:
 def _run(connection: Connection) -> None:
     context.configure(
         connection,
-        target_metadata=METADATA,
+        target_metadata=declared(),
         include_schemas=True,
         include_name=_is_declared,
         compare_server_default=True,

@@ -22,10 +22,10 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
+from seller_platform.capabilities import contributed
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.connections.problems import ACCOUNTS, GRANTS
 from seller_platform.warehouse.marts.tables import PROBLEMS as DERIVED
-from seller_platform.warehouse.monitoring.repeated_ledgers import REPEATED
 from seller_platform.warehouse.monitoring.sampling import DIFFERED
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import Database
@@ -38,7 +38,7 @@ from seller_platform.warehouse.postgres.versions import (
 )
 from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.functions import create_functions, create_latest_views, drop_former_functions
-from seller_platform.warehouse.schema.problems import ProblemKind, create_problems
+from seller_platform.warehouse.schema.problems import ProblemSource, create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.slice_problems import NOTED_SLICES, TRIED_SLICES
 from seller_platform.warehouse.schema.slices import keep_slices
@@ -57,16 +57,13 @@ SELECT string_agg(format('%s (%s, for %s s)', pid, coalesce(nullif(application_n
 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
 """
-SOURCES = (TRIED_SLICES, UNREAD_SLICES, NOTED_SLICES, REPEATED, DIFFERED, GRANTS, ACCOUNTS, DERIVED)
-
-KINDS: tuple[ProblemKind, ...] = tuple(kind for source in SOURCES for kind in source.kinds)
-"""Every kind, in the order in which the documents list them."""
+_SOURCES = (TRIED_SLICES, UNREAD_SLICES, NOTED_SLICES, DIFFERED, GRANTS, ACCOUNTS, DERIVED)
 
 _FOLLOWING = (
     keep_slices,
     create_functions,
     create_unread_slices,
-    partial(create_problems, sources=SOURCES),
+    lambda connection: create_problems(connection, problem_sources()),
     create_latest_views,
     comment_on_schemas,
     drop_former_functions,
@@ -80,6 +77,11 @@ CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA};
 CREATE TABLE IF NOT EXISTS {_VERSION} (version_num text PRIMARY KEY, views text NOT NULL DEFAULT '')
 """
 _END = f"UPDATE {_VERSION} SET views = version_num"  # noqa: S608  # constants
+
+
+def problem_sources() -> tuple[ProblemSource, ...]:
+    """Return what `platform.problems` is the union of, in the order in which the documents list their kinds."""
+    return (*_SOURCES, *contributed("problems"))
 
 
 def upgrade(

@@ -5,7 +5,6 @@
 - `settled_partitions`: partitions whose days have all settled, and their open errors
 - `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored
-- `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
 - `metrics`: measures of the warehouse: loads, accounts, slices and which of these changed, grants and requests
 - `comparable_slices`: stored slices that the upstream can still be asked for

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, MetaData, Table
 
 from seller_platform.warehouse.postgres.database import PARTITIONS, driver_of
 from seller_platform.warehouse.schema.comments import SCHEMAS
-from seller_platform.warehouse.schema.tables import METADATA
+from seller_platform.warehouse.schema.tables import METADATA, declared
 
 # A refresh changes few rows of a large table; at the default share its dead rows would stay for months.
 _PARTITION = sql.SQL(
@@ -76,7 +76,7 @@ def create_tables(connection: Connection, partitions: int) -> None:
     driver = driver_of(connection)
     for schema in SCHEMAS:
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    METADATA.create_all(connection, checkfirst=False)
+    declared().create_all(connection, checkfirst=False)
     for table in METADATA.tables.values():
         if table.dialect_options["postgresql"]["partition_by"]:
             parent = sql.Identifier(str(table.schema), table.name)

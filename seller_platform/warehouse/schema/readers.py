@@ -18,34 +18,12 @@ from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.programs import QUERY_ROLE, READER
 from seller_platform.warehouse.postgres.urls import READER_URL, parsed_url
-from seller_platform.warehouse.schema.tables import HISTORY, PLATFORM, SELLER
+from seller_platform.warehouse.schema.tables import HISTORY, PLATFORM, READABLE, SELLER, declared
 
 READABLE_SCHEMAS = (SELLER, HISTORY, "marts")
 """The schemas of which a reader may read every table and view."""
 
-READABLE_OF_PLATFORM = (
-    "acknowledgements",
-    "accounts",
-    "booked_lines",
-    "bookings",
-    "comparisons",
-    "cost_plans",
-    "cost_writes",
-    "derived_partitions",
-    "history_start",
-    "loads",
-    "mart_builds",
-    "offered_slices",
-    "problems",
-    "published_loads",
-    "readings",
-    "repeated_ledgers",
-    "report_jobs",
-    "sampled_slices",
-    "settledness",
-    "slices",
-)
-"""The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
+_VIEWS = ("offered_slices", "problems", "published_loads", "readings", "settledness")
 
 _CONNECTIONS = 10
 _SETTINGS = {
@@ -83,6 +61,11 @@ BEGIN
     END LOOP;
 END $$
 """
+
+
+def readable_of_platform() -> Sequence[str]:
+    """Return the tables and views of schema `platform` that a reader may read."""
+    return [*_VIEWS, *(table.name for table in declared().tables.values() if table.info.get(READABLE))]
 
 
 def save_reader(database: Database, name: str, password: str) -> bool:
@@ -243,7 +226,7 @@ def _grant(driver: psycopg.Connection[Any], name: str) -> None:
     for schema in map(sql.Identifier, READABLE_SCHEMAS):
         driver.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schema, reader))
         driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, reader))
-    tables = sql.SQL(", ").join(sql.Identifier(PLATFORM, table) for table in READABLE_OF_PLATFORM)
+    tables = sql.SQL(", ").join(sql.Identifier(PLATFORM, table) for table in readable_of_platform())
     driver.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(tables, reader))
     driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PLATFORM), reader))
 

@@ -32,6 +32,7 @@ from sqlalchemy.dialects.postgresql.base import ischema_names
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Source, Window
 
 SELLER = "seller"
@@ -44,6 +45,8 @@ HELD = "held"
 """The verdict of a load whose reading was not published."""
 GONE_LOAD_ID = "gone_load_id"
 """The column of a table in schema `history` with the load that no longer listed the row."""
+
+READABLE = "readable"
 
 METADATA = MetaData(
     naming_convention={
@@ -181,9 +184,13 @@ for _dataset in DATASETS:
     history_of(_dataset)
 
 
-def platform_table(name: str, comment: str, *items: SchemaItem) -> Table:
-    """Return a table of schema `platform`."""
-    return Table(name, METADATA, *items, schema=PLATFORM, comment=comment)
+def platform_table(name: str, comment: str, *items: SchemaItem, is_readable: bool = False) -> Table:
+    """Return a table of schema `platform`.
+
+    Args:
+        is_readable: Whether readers of the database may read it. The others have secrets, or facts for programs.
+    """
+    return Table(name, METADATA, *items, schema=PLATFORM, comment=comment, info={READABLE: is_readable})
 
 
 CONNECTIONS = platform_table(
@@ -227,6 +234,7 @@ ACCOUNTS = platform_table(
     stamped("first_seen_at", "When it was listed first."),
     stamped("last_seen_at", "When it was listed last."),
     Column("retired_at", MOMENT, comment="When the account was first missing; null while listed."),
+    is_readable=True,
 )
 
 # Indexes of all receipts are not used for the view `readings`: PostgreSQL expects few of them to meet its condition.
@@ -288,6 +296,7 @@ LOADS = platform_table(
         postgresql_where=_IS_READING,
     ),
     Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
+    is_readable=True,
 )
 
 KEPT_SETTLEDNESS = platform_table(
@@ -382,6 +391,7 @@ SLICES = platform_table(
         postgresql_where=text(IN_DOUBT),
     ),
     Index(None, "transaction_id"),
+    is_readable=True,
 )
 
 SAMPLED_SLICES = platform_table(
@@ -394,6 +404,7 @@ SAMPLED_SLICES = platform_table(
     required("squares", Numeric, "The sum of the squares of these weights, by their parts."),
     required("left_out_weight", Numeric, "That of slices that take more requests than comparisons may send on a day."),
     required("counted_at", MOMENT, "When they were counted."),
+    is_readable=True,
 )
 
 COMPARISONS = platform_table(
@@ -415,6 +426,7 @@ COMPARISONS = platform_table(
     Column("load_id", BigInteger, comment="The load that compared it: platform.loads.id; null if it is held."),
     required("started_at", MOMENT, "When it began."),
     Index(None, "started_at"),
+    is_readable=True,
 )
 
 ACKNOWLEDGEMENTS = platform_table(
@@ -440,6 +452,7 @@ ACKNOWLEDGEMENTS = platform_table(
         unique=True,
         postgresql_nulls_not_distinct=True,
     ),
+    is_readable=True,
 )
 
 ALERTS = platform_table(
@@ -456,18 +469,6 @@ ALERTS = platform_table(
     Index("ix_alerts_cause", "cause", "written_at"),
 )
 
-REPEATED_LEDGERS = platform_table(
-    "repeated_ledgers",
-    "Entries of transactions that several accounts of a seller have: sums count them several times.",
-    Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("month", Date, primary_key=True, comment="The first day of the month."),
-    Column("other", Text, primary_key=True, comment="Key of the other account that has the same entries."),
-    required("rows", BigInteger, "Entries that both accounts have."),
-    required("compared", BigInteger, "Entries of the account that have an order."),
-    required("amounts", JSONB, "The sum of the entries that both have, by currency."),
-    stamped("noticed_at", "When the accounts were compared."),
-)
-
 HISTORY_START = platform_table(
     "history_start",
     "Where history begins, in one row; its month is the first partition.",
@@ -480,6 +481,7 @@ HISTORY_START = platform_table(
         comment="Always true, so that there is one row.",
     ),
     required("first_day", Date, "The first day of interest; it only becomes earlier."),
+    is_readable=True,
 )
 
 SENT_REQUESTS = platform_table(
@@ -522,6 +524,7 @@ REPORT_JOBS = platform_table(
     ),
     Index("ix_report_jobs_due", "next_poll_at", postgresql_where=text("state IN ('requested', 'pending')")),
     Index("ix_report_jobs_account", "account", "state"),
+    is_readable=True,
 )
 
 COST_PLANS = platform_table(
@@ -533,6 +536,7 @@ COST_PLANS = platform_table(
     required("made_by", Text, "Who made it."),
     required("source", Text, "The file or the table that says what is wanted."),
     Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
+    is_readable=True,
 )
 
 COST_WRITES = platform_table(
@@ -550,6 +554,7 @@ COST_WRITES = platform_table(
     Column("written_at", MOMENT, comment="When the first request was sent."),
     Column("written_by", Text, comment="Who applied the plan."),
     Column("run_id", Text, comment="The Dagster run that did."),
+    is_readable=True,
 )
 
 BOOKINGS = platform_table(
@@ -568,6 +573,7 @@ BOOKINGS = platform_table(
     required("accounts", JSONB, "The accounts of the books to which lines were posted."),
     required("booked_at", MOMENT, "When the month was closed."),
     required("booked_by", Text, "Who closed it."),
+    is_readable=True,
 )
 
 BOOKED_LINES = platform_table(
@@ -591,7 +597,14 @@ BOOKED_LINES = platform_table(
     Index("uq_booked_lines", "number", "line", "account_name", "account_code", "tax_rate", unique=True),
     Index("ix_booked_lines_ledger", "account", "ledger_month"),
     Index("ix_booked_lines_month", "account", "month"),
+    is_readable=True,
 )
+
+
+def declared() -> MetaData:
+    """Return all tables, with those of the capabilities."""
+    assert all(contributed("tables"))  # imported, they have joined the others
+    return METADATA
 
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:

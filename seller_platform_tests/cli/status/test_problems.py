@@ -29,14 +29,14 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseError,
 )
-from seller_platform.orchestration.assets.checks import RULES, judgements
+from seller_platform.orchestration.assets.checks import checks_of, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Claim, Doubt
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
-from seller_platform.warehouse.migrations.upgrade import KINDS
+from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform.warehouse.monitoring.problems import acknowledge, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import exported_to
@@ -312,7 +312,7 @@ CASES = [
 
 
 def test_every_kind_is_planted() -> None:
-    assert {case.kind for case in CASES} == {kind.name for kind in KINDS}
+    assert {case.kind for case in CASES} == {kind.name for source in problem_sources() for kind in source.kinds}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.severity} {case.code}")
@@ -338,7 +338,8 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
     if command.startswith("seller-platform query"):
         listed = site.database.execute(text(shlex.split(command)[-1])).mappings().all()
         assert {(each["kind"], each["severity"]) for each in listed} == {said}
-    is_checked = case.severity != "note" and "." not in read.dataset and any(case.kind in rule.kinds for rule in RULES)
+    rules = () if "." in read.dataset else checks_of(dataset_named(read.dataset))
+    is_checked = case.severity != "note" and any(case.kind in rule.kinds for rule in rules)
     assert site.said() == ({(*said, "false")}, {(*said, "false")}, {_CHECKED[case.severity]} if is_checked else set())
     if read.dataset == "orders" and case.kind != "missing":
         sentences = seller_platform.read("orders", database_url=site.variables["SELLER_PLATFORM_DATABASE_URL"]).attrs

@@ -15,9 +15,9 @@ from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.readers import (
-    READABLE_OF_PLATFORM,
     READABLE_SCHEMAS,
     grant_to_readers,
+    readable_of_platform,
     readers_of,
     remove_reader,
     save_reader,
@@ -101,11 +101,11 @@ def test_every_table_is_either_readable_or_not(warehouse: Database, ana: str) ->
                 refused.add(table)
 
     readable = {table for table in tables if table[0] in READABLE_SCHEMAS}
-    readable |= {("platform", name) for name in READABLE_OF_PLATFORM}
+    readable |= {("platform", name) for name in readable_of_platform()}
     of_dagster = {table for table in tables if table[0] == "dagster"}
     assert read == readable
     assert refused == {(schema, name) for schema, names in NOT_READABLE.items() for name in names} | of_dagster, (
-        "decide of each new table whether readers may read it: READABLE_OF_PLATFORM or NOT_READABLE"
+        "decide of each new table whether readers may read it: is_readable or NOT_READABLE"
     )
     assert ("dagster", "event_logs") in of_dagster
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers
+from seller_platform.ledgers.comparison import compare_ledgers
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.warehouse.monitoring.ledger_worlds import MARCH, Seller, planted, random_seller, store
+from seller_platform_tests.ledgers.worlds import MARCH, Seller, planted, random_seller, store
 
 SHARES = [number / 100 for number in (5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 95, 99, 100)]
 WORLDS = 50

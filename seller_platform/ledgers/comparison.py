@@ -17,12 +17,11 @@ from sqlalchemy import Connection, RowMapping, delete, insert, text, tuple_
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.ledgers.tables import REPEATED_LEDGERS
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.monitoring.settled_partitions import Partition
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
-from seller_platform.warehouse.schema.tables import REPEATED_LEDGERS
 
 LEDGER = TRANSACTIONS
 """The dataset whose rows are compared."""
@@ -36,32 +35,6 @@ _OTHERS = 30
 _LOCK = "repeated ledgers"
 
 _LOG = logging.getLogger(__name__)
-
-REPEATED = ProblemSource(
-    (
-        ProblemKind(
-            "repeated", "warning", "Another account of the seller has the same entries.", "A comparison without them."
-        ),
-    ),
-    """
-    SELECT DISTINCT ON (account, month)
-           'transactions' AS dataset, account, month, 'repeated' AS kind, 'warning' AS severity, noticed_at AS since,
-           rows, CAST(most.amount AS numeric) AS amount, most.currency,
-           format('%s of %s rows with an order (%s %%) are also in the ledger of account %s%s: sums over these '
-                  'accounts count %s twice.', rows, compared, round(100.0 * rows / compared, 1), other,
-                  CASE WHEN count(*) OVER (PARTITION BY account, month) > 1
-                       THEN format(' and of %s more', count(*) OVER (PARTITION BY account, month) - 1) END,
-                  (SELECT string_agg(trim(format('%s %s', key, value)), ', ' ORDER BY key)
-                   FROM jsonb_each_text(amounts))) AS message,
-           'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.'
-           AS next_step
-    FROM platform.repeated_ledgers
-    LEFT JOIN LATERAL (SELECT key AS currency, value AS amount FROM jsonb_each_text(amounts)
-                       ORDER BY abs(CAST(value AS numeric)) DESC LIMIT 1) AS most ON true
-    ORDER BY account, month, repeated_ledgers.rows DESC
-    """,
-)
-
 
 # Months of one seller in which several accounts have rows.
 _SIZES = text("""

@@ -1,0 +1,61 @@
+"""The capabilities: everything beside the core, each in a folder that can be removed.
+
+The core loads, keeps, judges, shows and reports slices. A capability is a folder of this package, whose module
+`capability` declares in `CAPABILITY` what it contributes. References are texts, `module:name`, which are imported on
+first use: a command starts without what it does not need. The core imports no capability; this module alone knows them
+by name, and leaves out those whose folder is absent.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_NAMES = ("ledgers",)
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What a folder contributes to the core.
+
+    Attributes:
+        name: That of the folder.
+        needs: Other capabilities whose public names it imports.
+        commands: The module of each command, and its sentence in `--help`.
+        tables: A module; imported, its tables join those of the database.
+        problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
+        rules: `SliceRule`s: further checks of datasets in Dagster.
+        after_loads: A function of the database and the receipts of loads that a command or a step has made.
+    """
+
+    name: str
+    needs: tuple[str, ...] = ()
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    tables: str | None = None
+    problems: str | None = None
+    rules: str | None = None
+    after_loads: str | None = None
+
+
+@cache
+def capabilities() -> tuple[Capability, ...]:
+    """Return the capabilities whose folders are there."""
+    here = Path(__file__).parent
+    return tuple(
+        import_module(f"{__package__}.{name}.capability").CAPABILITY for name in _NAMES if (here / name).is_dir()
+    )
+
+
+def contributed(hook: str) -> Iterator[Any]:
+    """Yield what capabilities contribute by a hook, imported.
+
+    Args:
+        hook: The name of an attribute of `Capability`.
+    """
+    for capability in capabilities():
+        if reference := getattr(capability, hook):
+            module, _, name = reference.partition(":")
+            imported = import_module(module)
+            yield getattr(imported, name) if name else imported
