@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("ledgers",)
+_NAMES = ("ledgers", "alerts")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Capability:
         tables: A module; imported, its tables join those of the database.
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
+        definitions: A function of a component as it is mounted, which returns its `Contribution` in Dagster.
         after_loads: A function of the database and the receipts of loads that a command or a step has made.
     """
 
@@ -36,6 +37,7 @@ class Capability:
     tables: str | None = None
     problems: str | None = None
     rules: str | None = None
+    definitions: str | None = None
     after_loads: str | None = None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.client.endpoints.webhook import post_message
+from seller_platform.alerts.webhook import post_message
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import (
     InvalidSettingError,

@@ -22,7 +22,7 @@ from seller_platform.alerts.messages import (
     without_secrets,
 )
 from seller_platform.alerts.security import LOCKS_REPORTED_EVERY, event_key, security_events, security_text
-from seller_platform.client.endpoints.webhook import post_message
+from seller_platform.alerts.webhook import post_message
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError, WebhookError

@@ -6,7 +6,6 @@
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
-- `alerts`: alerts, sent without Dagster
 - `costs`: product costs, planned and applied
 - `derived`: marts, closed months and Delta tables
 - `reports`: reports that the upstream writes
@@ -58,7 +57,6 @@ _COMMANDS = {
         "inspection.acknowledge",
         "Note that a person knows a problem, so that it neither fails nor alerts.",
     ),
-    "alerts": ("alerts", "Report what is wrong to the webhook."),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
     "held": ("inspection.held", "List the readings that were not published."),

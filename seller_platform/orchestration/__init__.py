@@ -13,7 +13,7 @@ events and checks. The sensor of `automation/following` requests the marts and e
 - `charts`: charts in metadata
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
-- `alerts`: the sensors that send alerts
+- `mounting`: what a component tells those who contribute to it
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
 - `failures`: failures of a step without a stack trace

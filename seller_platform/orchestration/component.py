@@ -13,13 +13,13 @@ import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import Field, field_validator
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.files import write_atomically
-from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, load_partitions
@@ -36,6 +36,7 @@ from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
 from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.jobs.loading import loading_definitions
 from seller_platform.orchestration.jobs.today import today_definitions
+from seller_platform.orchestration.mounting import Mounted
 from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules, invalid_attribute
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
@@ -183,6 +184,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = self.history_start or history_start_of(settings)
+        mounted = Mounted(datasets, extras, self.alerts, history_start, placement, settings)
         folder = settings.export_dir
         marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
         exportable = (*datasets, *marts_of(datasets))
@@ -191,7 +193,9 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
             warnings.simplefilter("ignore", dg.PreviewWarning)
+            contributions = [define(mounted) for define in contributed("definitions")]
             parts = [
+                *(each.definitions for each in contributions),
                 dg.Definitions(
                     assets=[
                         *(
@@ -210,6 +214,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     [
                         *(mart_follower(mart, placement) for mart in marts),
                         *(export_follower(source, folder, placement) for source, folder in exported),
+                        *(follower for each in contributions for follower in each.followers),
                     ],
                     history_start,
                     placement,
@@ -231,9 +236,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 request = request_step(placement)
                 parts.append(report_definitions(history_start, request, placement=placement))
                 daily = [request, *daily]
-            parts.append(daily_definitions(daily, placement))
-            if self.alerts:
-                parts.append(alert_definitions(placement))
+            steps = [*(step for each in contributions for step in each.daily), *daily]
+            parts.append(daily_definitions(steps, placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seller_platform_tests.support.alerting import Shop
+from seller_platform_tests.alerts.shop import Shop
 
 
 def record(shop: Shop, kind: str, email: str = "ann@shop.example", ago: str = "0 s") -> None:

@@ -19,7 +19,7 @@ from seller_platform.errors import (
 )
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, keep_comparison
-from seller_platform_tests.support.alerting import KEYS, MARCH, ORDERS, Shop
+from seller_platform_tests.alerts.shop import KEYS, MARCH, ORDERS, Shop
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.receipts import mark_loaded
 

@@ -9,16 +9,16 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_079,
-    "cli": 7_690,
-    "orchestration": 5_372,
+    "root": 3_081,
+    "cli": 7_664,
+    "orchestration": 5_332,
     "service": 10_921,
     "sandbox": 2_084,
-    "alerts": 455,
+    "alerts": 670,
     "answers": 1_363,
     "ingest": 3_390,
-    "client": 4_392,
-    "warehouse": 18_796,
+    "client": 4_328,
+    "warehouse": 18_782,
     "contract": 1_323,
     "ledgers": 295,
     "tests": 56_829,

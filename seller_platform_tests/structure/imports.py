@@ -48,7 +48,7 @@ def imported() -> Mapping[str, Set[str]]:
         texts = [text for text in fields if isinstance(text, str)] + [module for module, _ in each.commands.values()]
         named = {text.partition(":")[0] for text in texts} & {*found}
         found[f"{PRODUCT.name}.{each.name}.capability"] |= named
-    found[cli.__name__] |= {module for module, _ in cli.commands().values()}
+    found[cli.__name__] |= {module for module, _ in cli.commands().values() if module.startswith(cli.__name__)}
     return found
 
 

@@ -4,5 +4,4 @@
 - `cost_periods`: product costs, read and written
 - `reports`: reports requested, followed and downloaded
 - `status`: whether an upstream answers, and its clock
-- `webhook`: messages posted to a webhook
 """

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from seller_platform.client.endpoints.webhook import post_message
+from seller_platform.alerts.webhook import post_message
 from seller_platform.errors import WebhookError
 from seller_platform_tests.support.http_upstream import FakeTime
 from seller_platform_tests.support.receiver import webhook_receiver

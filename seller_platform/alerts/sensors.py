@@ -10,6 +10,7 @@ from seller_platform.alerts.sending import send_alerts
 from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseUnavailableError, followed
 from seller_platform.orchestration.dagster_internals import SerializableErrorInfo
+from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -21,6 +22,11 @@ _SETTLES_AFTER_SECONDS = 3.0
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
 _LONGEST_LINE = 500
+
+
+def definitions(component: Mounted) -> Contribution:
+    """Return both sensors, unless the component sends no alerts."""
+    return Contribution(alert_definitions(component.placement)) if component.alerts else Contribution()
 
 
 def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:

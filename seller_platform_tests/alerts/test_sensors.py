@@ -8,9 +8,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from seller_platform.alerts.sensors import alert_definitions
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import InputProblemError, ListChangedError, SellerPlatformError, UpstreamUnavailableError
-from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
