@@ -19,7 +19,6 @@ from seller_platform.network import except_this_machine, http_client, is_this_ma
 from seller_platform_tests.structure.source import modules
 from seller_platform_tests.support.http_upstream import FakeTime
 from seller_platform_tests.support.raw_server import framed, sending
-from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
 
 PROXY = "http://ann:canary@proxy.example:3128"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -192,26 +191,6 @@ def test_a_refusal_by_the_proxy_names_it(
             api.get("/user/me")
 
     assert "canary" not in str(raised.value)
-
-
-def test_a_certificate_that_is_not_accepted_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    certificate = write_certificate(tmp_path, days=3)
-    with sending(framed(b"[]")) as target, tls_proxy(certificate) as (port, targets):
-        targets.append(int(target.rpartition(":")[2]))
-        problems = []
-        for file, host in ((None, "localhost"), (certificate, "[::ffff:127.0.0.1]")):
-            if file is not None:
-                monkeypatch.setenv("SSL_CERT_FILE", str(file))
-            with SellerApi(f"https://{host}:{port}") as api, pytest.raises(UpstreamError) as raised:
-                api.get("/user/me")
-            problems.append(str(raised.value))
-            assert raised.value.code == "CertificateError"
-        with api_at(f"https://localhost:{port}") as api:
-            assert api.get("/user/me").body == b"[]"
-
-    assert "the certificate of localhost is not accepted: self-signed certificate" in problems[0]
-    assert "the certificate of ::ffff:127.0.0.1 is not accepted: IP address mismatch" in problems[1]
-    assert all("SSL_CERT_FILE" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import WarehouseError
@@ -87,29 +87,6 @@ def _content(url: str) -> list[Any]:
         return connection.execute(rows).fetchall()
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_no_setting_around_a_load_changes_its_rows(
-    garbled_url: str, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load() -> Any:
-        with Database(garbled_url) as database:
-            receipt = store_slice(database, ORDERS, MARCH, ROWS)
-            rows = database.execute(text("TABLE seller.orders")).mappings().all()
-            return receipt.digest, [{**row, "load_id": 0} for row in rows]
-
-    first = load()
-    content = _content(garbled_url)
-    with psycopg.connect(garbled_url) as connection:
-        connection.execute("DELETE FROM seller.orders; DELETE FROM platform.loads")
-    _garble(garbled_url, level, monkeypatch)
-
-    second = load()
-
-    assert second == first
-    assert _content(garbled_url) == content
-    assert {row["platform_order_id"] for (row,) in content} == set(TEXTS)
-
-
 _SHOWN = (*SETTINGS, "client_encoding")
 
 
@@ -156,30 +133,6 @@ def test_a_backup_under_garbling_settings_has_all_rows(
         assert _content(restored) == content
     finally:
         drop_database(postgres, "garbled_restored")
-
-
-def test_variables_for_another_server_do_not_reach_the_embedded_one(
-    postgres: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"PGPORT": "1", "PGHOST": "absent.example", "PGHOSTADDR": "192.0.2.1", "PGUSER": "me"}.items():
-        monkeypatch.setenv(name, value)
-
-    with Database(postgres.database("postgres"), connect_seconds=5) as database, database.begin() as connection:
-        assert connection.exec_driver_sql("SELECT current_user").scalar_one() == "postgres"
-
-
-@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_a_database_of_another_encoding_is_refused(postgres: EmbeddedServer, encoding: str) -> None:
-    name = f"of_{encoding.lower()}"
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
-    try:
-        with Database(postgres.url(name)) as database:
-            for bring_up in (migrate, check_health):
-                with pytest.raises(WarehouseError, match=f"{name} has the encoding {encoding}.*CREATE DATABASE"):
-                    bring_up(database)
-    finally:
-        drop_database(postgres, name)
 
 
 @pytest.fixture(scope="module")
