@@ -25,10 +25,9 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.shop import Shop
+from seller_platform_tests.support.shop import Shop, mart_named
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 from seller_platform_tests.support.waiting import wait_for
 

@@ -14,8 +14,14 @@ from seller_platform_tests.structure.budgets import (
     raised,
     raised_without_reason,
 )
-from seller_platform_tests.structure.dagster_names import private_names
-from seller_platform_tests.structure.functions import called_once, function_count
+from seller_platform_tests.structure.code import (
+    ALLOWED,
+    called_once,
+    counts_without_singular,
+    function_count,
+    private_names,
+    writers,
+)
 from seller_platform_tests.structure.imports import beyond_needs, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
     broken_paths,
@@ -28,9 +34,7 @@ from seller_platform_tests.structure.names import (
     unlisted_modules,
 )
 from seller_platform_tests.structure.page_calls import counted_in_a_new_process
-from seller_platform_tests.structure.plurals import counts_without_singular
 from seller_platform_tests.structure.source import ROOT, TESTS, tracked_at_the_top
-from seller_platform_tests.structure.writers import ALLOWED, writers
 
 MOST_MODULES = 16
 

@@ -3,13 +3,20 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import product
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import pandas as pd
 import psycopg
 import pytest
+import yaml
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.answers.asker import Asker
@@ -26,12 +33,159 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
-from seller_platform_tests.answers.company_frames import Company
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US
 from seller_platform_tests.support.hostile_calls import hostile_calls, leaks
-from seller_platform_tests.support.questions import questions
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
+
+_CENT = Decimal("0.01")
+_TABLES = ("daily_product_sales", "transactions", "orders", "cost_periods")
+
+
+@dataclass(frozen=True)
+class Company:
+    """Daily sales with the cost of a unit, the ledger, and orders."""
+
+    sales: pd.DataFrame
+    ledger: pd.DataFrame
+    orders: pd.DataFrame
+
+    @classmethod
+    def read(cls, database: Database) -> "Company":
+        with database.begin() as connection:
+
+            def rows(statement: str) -> pd.DataFrame:
+                result = connection.execute(text(statement))
+                return pd.DataFrame([tuple(row) for row in result], columns=list(result.keys()), dtype=object)
+
+            sales, ledger, orders, costs = (rows(f"TABLE seller.{name}") for name in _TABLES)
+        periods: dict[tuple[str, str], list[tuple[date, date, Decimal]]] = {}
+        cost: Any
+        for cost in costs.itertuples():
+            elements = cost.cost_elements if isinstance(cost.cost_elements, list) else json.loads(cost.cost_elements)
+            amount = sum((Decimal(str(each["amount"])) for each in elements), Decimal(0))
+            periods.setdefault((cost.account, cost.sku), []).append((cost.from_date, cost.to_date or date.max, amount))
+
+        def cost_of(row: Any) -> Decimal | None:
+            of_product = periods.get((row.account, row.sku), ())
+            return next((amount for first, last, amount in of_product if first <= row.local_day <= last), None)
+
+        sales["unit_cost"] = pd.Series([cost_of(row) for row in sales.itertuples()], index=sales.index, dtype=object)
+        return cls(sales, ledger, orders)
+
+    def values(self, account: str, first: date, last: date, sku: str | None = None) -> dict[str, Decimal | None]:
+        """Return every metric of an account over days, both inclusive; None where it is not known."""
+
+        def chosen(rows: pd.DataFrame) -> pd.DataFrame:
+            rows = rows[(rows.account == account) & (rows.local_day >= first) & (rows.local_day <= last)]
+            return rows if sku is None else rows[rows.sku == sku]
+
+        sales, ledger, orders = chosen(self.sales), chosen(self.ledger), chosen(self.orders)
+        about = ledger.transaction_type + " " + ledger.description
+        is_fee = ledger.transaction_type == "Fee"
+
+        def posted(rows: pd.Series) -> Decimal:
+            return sum(ledger.amount[rows], Decimal(0))
+
+        revenue, units = sum(sales.product_sales, Decimal(0)), sum(sales.units_ordered)
+        fees, refunds = -posted(is_fee), -posted(ledger.transaction_type == "Refund")
+        unknown = sum(sales.units_ordered[sales.unit_cost.isna()])
+        by_day = sales.assign(known=sales.unit_cost.notna()).groupby("local_day" if sku is None else "account").known
+        is_known = bool(by_day.any().all() if sku is None else by_day.all().all())
+        known = sales[sales.unit_cost.notna()]
+        cost = sum(known.units_ordered * known.unit_cost, Decimal(0))
+        profit = revenue - cost - fees
+        others = posted(~is_fee & ~ledger.transaction_type.isin(["Order", "Transfer"]))
+        net = profit + sum(sales.shipping_credits, Decimal(0)) - sum(sales.rebates, Decimal(0)) + others
+
+        def percent(amount: Decimal) -> Decimal:
+            return (100 * amount / revenue).quantize(_CENT, ROUND_HALF_UP)
+
+        return {
+            "units": Decimal(units),
+            "orders": Decimal(orders.platform_order_id[~orders.order_status.isin(["Cancelled", "Canceled"])].nunique()),
+            "product_sales": revenue,
+            "average_price": (revenue / units).quantize(_CENT, ROUND_HALF_UP),
+            "refunds": refunds,
+            "refund_rate": percent(refunds),
+            "platform_fees": fees,
+            "fee_rate": percent(fees),
+            "advertising": -posted(~is_fee & about.str.contains("dvertis")),
+            "product_cost": cost if is_known else None,
+            "profit": profit if is_known else None,
+            "profit_margin": percent(profit) if is_known else None,
+            "net_profit": net if is_known else None,
+            "net_margin": percent(net) if is_known else None,
+            "units_without_cost": Decimal(unknown),
+        }
+
+
+_FILE = Path(__file__).parents[1] / "answers" / "questions.yaml"
+_DAYS = {"days": ("first_day", "last_day"), "other": ("other_first_day", "other_last_day")}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the call that asks it, and what is known of its answer.
+
+    Attributes:
+        kind: plain, tempting or unanswerable.
+        known: What is right: value, rows, count, says; or refused and candidates.
+    """
+
+    kind: str
+    ask: str
+    tool: str
+    arguments: Mapping[str, Any]
+    known: Mapping[str, Any]
+
+    def problems(
+        self, answer: Mapping[str, Any] | None, refusal: str = "", candidates: Sequence[str] = ()
+    ) -> list[str]:
+        """Return what is wrong with an answer, as JSON has it, or with a refusal; None stands for no answer."""
+        if ("refused" in self.known) != (answer is None):
+            return [f"answered with {answer}, refused with {refusal!r}"]
+        if answer is None:
+            problems = [] if self.known["refused"] in refusal else [f"refused with {refusal!r}"]
+            offered = self.known.get("candidates", ())
+            return problems + [f"no {each}" for each in offered if not any(each in one for one in candidates)]
+        rows, text = answer["rows"], json.dumps(answer, ensure_ascii=False)
+        problems = [f"does not say {words!r}" for words in self.known.get("says", ()) if words not in text]
+        expected = self.known.get("rows", [{"value": self.known["value"]}] if "value" in self.known else [])
+        if ("value" in self.known and len(rows) != 1) or ("count" in self.known and len(rows) != self.known["count"]):
+            problems.append(f"has {len(rows)} rows")
+        for row, part in zip(rows, expected, strict=False):
+            problems += [f"{name} is {row.get(name)}" for name, value in part.items() if row.get(name) != value]
+        return problems + ([f"has {len(rows)} rows"] if len(rows) < len(expected) else [])
+
+
+def questions() -> list[Question]:
+    """Return the questions of the file, in its order."""
+    return [
+        Question(kind, each.pop("ask"), call.pop("tool"), _arguments(call), each)
+        for kind, of_kind in yaml.safe_load(_FILE.read_text()).items()
+        for each in of_kind
+        if (call := each.pop("call"))
+    ]
+
+
+def _arguments(call: dict[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for name, value in call.items():
+        if name in _DAYS:
+            arguments |= dict(zip(_DAYS[name], value.split(".."), strict=True))
+        else:
+            arguments[name] = value
+    return arguments
+
+
+def problems_of(question: Question, result: Any) -> list[str]:
+    """Return what is wrong with the result of a call over the Model Context Protocol."""
+    content = result.structured_content
+    if not result.is_error:
+        return question.problems(content)
+    refused = content["refused"]
+    return question.problems(None, f"{refused['reason']}. {refused['remedy']}", refused["candidates"])
 
 
 def test_the_accounts_are_listed_with_zone_currency_and_months(asker: Asker) -> None:

@@ -13,11 +13,10 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import completed, document, environment
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
+from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop, mart_named
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from seller_platform.orchestration.placement import Placement
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.marts import MARTS
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, newest_checks
+from seller_platform_tests.support.shop import mart_named
 
 TOP, PREFIX = Path(__file__).parents[2], ["shop", "market"]
 

@@ -24,9 +24,9 @@ from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
+from seller_platform_tests.support.shop import mart_named
 
 ORDERS = dataset_named("orders")
 FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.history_start import extend_history
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
@@ -76,3 +76,8 @@ def connected_shop(database: Database) -> Shop:
     for month in MONTHS[1:3]:
         shop.sell(f"{month.start:%Y-%m}-02", "A", 3, "30.00")
     return shop
+
+
+def mart_named(name: str) -> Mart:
+    """Return the mart of that name."""
+    return {mart.name: mart for mart in MARTS}[name]

@@ -42,10 +42,10 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import exported_to
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import connected_environment
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.stored_rows import add_rows
 from seller_platform_tests.support.terminals import show
 

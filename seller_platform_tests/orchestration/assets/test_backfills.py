@@ -25,9 +25,9 @@ from seller_platform_tests.orchestration.assets import mounted_location
 from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.raw_server import Fault, Request, status
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import store_backfill, tick
 
 _RUNS_HERE = """

@@ -22,9 +22,9 @@ from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.warehouse.marts import Mart
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, lent_platform
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import tick
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 

@@ -21,9 +21,9 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform, failure_of
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import Ticks
 
 ACCOUNTS, ORDERS, BY_DATE = map(dataset_named, ("accounts", "orders", "sales_by_date"))

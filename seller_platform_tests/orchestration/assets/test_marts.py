@@ -25,9 +25,9 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import HISTORY_START, newest_checks
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.stored_rows import copy_rows
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 

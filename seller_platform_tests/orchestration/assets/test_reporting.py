@@ -21,8 +21,8 @@ from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.marts import MARTS
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import KEYS, MONTHS, Platform
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import tick
 
 ORDERS, DAILY = map(dataset_named, ("orders", "daily_product_sales"))

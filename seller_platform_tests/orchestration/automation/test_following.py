@@ -14,9 +14,9 @@ from seller_platform.orchestration.automation import following
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.platform import MONTHS
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
 PROFIT = mart_named("account_profit_daily")

@@ -30,9 +30,8 @@ from seller_platform.warehouse.marts.due import Derived, partition_states, state
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
-from seller_platform_tests.support.shop import ACCOUNT, MARCH, MONTHS, Shop
+from seller_platform_tests.support.shop import ACCOUNT, MARCH, MONTHS, Shop, mart_named
 from seller_platform_tests.support.statements import at_each_statement
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))

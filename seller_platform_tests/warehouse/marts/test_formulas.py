@@ -23,8 +23,7 @@ from seller_platform.warehouse.marts.rules.formulas import (
     Part,
     read_formula,
 )
-from seller_platform_tests.support.marts import mart_named
-from seller_platform_tests.support.shop import Shop
+from seller_platform_tests.support.shop import Shop, mart_named
 
 CASH = """\
 formula: cash

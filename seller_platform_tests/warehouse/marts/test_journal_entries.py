@@ -14,8 +14,7 @@ from seller_platform.errors import SettingsError
 from seller_platform.warehouse.marts import marts_with
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
-from seller_platform_tests.support.marts import mart_named
-from seller_platform_tests.support.shop import MONTHS, Shop
+from seller_platform_tests.support.shop import MONTHS, Shop, mart_named
 
 JOURNAL = mart_named("journal_entries")
 OWN = """\

@@ -13,9 +13,8 @@ from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.insights import build_insights
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
-from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop, mart_named
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 PROFIT = mart_named("account_profit_daily")

@@ -22,11 +22,11 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
 from seller_platform.warehouse.readers.fingerprints import fingerprints
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.postgres import count_transactions, drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import execute, stored
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
 from seller_platform_tests.support.tls_proxy import write_certificate

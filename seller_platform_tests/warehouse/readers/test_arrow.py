@@ -16,8 +16,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
-from seller_platform_tests.support.marts import mart_named
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts, store_slice
 
 BERLIN, ADELAIDE = "at-1", "au-2"
