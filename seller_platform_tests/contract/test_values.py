@@ -1,4 +1,4 @@
-"""Tests windows, which are half-open ranges of days, keys of accounts, which tags may have, and verdicts on counts."""
+"""Tests datasets, windows as half-open ranges of days, keys of accounts as legal tags, and verdicts on counts."""
 
 import re
 from datetime import date, timedelta
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seller_platform.contract import Account, Window, account_key
+from seller_platform.contract import DATASETS, Account, Dataset, Window, account_key, dataset_named
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 
 _DAYS = st.dates(date(1990, 1, 1), date(2090, 1, 1))
@@ -83,3 +84,33 @@ def test_a_mismatch_is_the_worst_verdict_and_a_match_the_best() -> None:
     assert CountVerdict.worst({match, unverifiable, mismatch}) is mismatch
     assert CountVerdict.worst({match, unverifiable}) is unverifiable
     assert CountVerdict.worst({match}) is match
+
+
+_EVERY = pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
+
+
+def test_names_paths_and_columns_are_unique() -> None:
+    assert len({dataset.name for dataset in DATASETS}) == len(DATASETS)
+
+
+@_EVERY
+def test_every_column_has_a_sentence_and_a_name_of_its_own(dataset: Dataset) -> None:
+    columns = [*dataset.columns, *dataset.tags]
+    names = [name for column in columns for name in (column.name, *column.aliases)]
+
+    assert len(names) == len(set(names))
+    for text in [dataset.doc, *(column.doc for column in columns)]:
+        assert re.fullmatch(r"\S.*[.]", text, re.DOTALL), text
+
+
+def test_an_unknown_dataset_is_named_with_those_there_are() -> None:
+    with pytest.raises(KeyError, match="no dataset 'order'; the datasets are accounts, orders"):
+        dataset_named("order")
+
+
+ACCOUNT = Account(7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1")
+
+
+@pytest.mark.parametrize(("name", "size"), [("orders", 2000), ("notifications", 100), ("accounts", None)])
+def test_a_page_is_as_large_as_the_list_allows(name: str, size: int | None) -> None:
+    assert ListQuery(dataset_named(name), ACCOUNT).page_size == size

@@ -70,7 +70,7 @@ NOT_TYPED = {
         "clean_environment.py types both with a wheel; deployment/test_location_name.py runs `dg dev`",
     ),
     "seller-platform dev": "journeys/test_ui.py runs it",
-    "seller-platform database remove": "cli/database/test_removal.py deletes servers",
+    "seller-platform database remove": "cli/database/test_command.py deletes servers",
     "seller-platform service run --replica": "journeys/test_replica.py runs it",
     "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
     "pip install --require-hashes -r requirements.lock": ".ci/run installs it",

@@ -1,6 +1,5 @@
 """Tests that no rows of the sandbox contradict each other."""
 
-import re
 from datetime import date, timedelta
 
 import pytest
@@ -195,12 +194,6 @@ DISAGREEMENTS = {
         WHERE per_euro IS NULL OR per_euro <= 0 OR (currency = 'EUR' AND per_euro <> 1)
     """,
 }
-
-
-def at(query: str, first: date, today: date) -> str:
-    """Return a query for a sandbox of other days."""
-    days = {FIRST: first, TODAY: today, YESTERDAY: today - timedelta(days=1), FIRST - RATES: first - RATES}
-    return re.sub(r"\d{4}-\d\d-\d\d", lambda match: str(days[date.fromisoformat(match[0])]), query)
 
 
 @pytest.mark.parametrize("query", DISAGREEMENTS.values(), ids=list(DISAGREEMENTS))

@@ -1,17 +1,18 @@
-"""Tests the limits of retries, and that errors of httpx become our errors."""
+"""Tests the limits of retries and of requests at a time, and that errors of httpx become our errors."""
 
 import logging
 import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from threading import Event
 from typing import Any
 
 import httpx
 import pytest
 
 from seller_platform.client.http.api import Answer, SellerApi
-from seller_platform.client.http.concurrency import SUCCESSES_TO_GROW, RequestBudget
+from seller_platform.client.http.concurrency import SUCCESSES_TO_GROW, RequestBudget, in_threads
 from seller_platform.client.http.responses import pause_seconds
 from seller_platform.client.http.retries import Wait
 from seller_platform.errors import (
@@ -308,3 +309,20 @@ def test_the_budget_bounds_the_requests_under_way(*, is_shared: bool) -> None:
             thread.join()
 
     assert (most[0], under_way[0]) == (2, 0)
+
+
+def test_results_may_be_closed_in_one_of_their_own_threads() -> None:
+    is_suspended, is_closed = Event(), Event()
+
+    def work(number: int) -> int:
+        if number == 2:
+            is_suspended.wait(10)
+            results.close()  # as the garbage collector does, which runs in any thread
+            is_closed.set()
+        return number
+
+    results = in_threads(work, (1, 2), 1)
+    first = next(results)
+    is_suspended.set()
+
+    assert (first, is_closed.wait(10)) == (1, True)

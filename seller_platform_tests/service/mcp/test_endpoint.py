@@ -2,32 +2,38 @@
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import anyio
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from seller_platform.answers.tools import TOOLS
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.demo_company import AU, DE, US
 from seller_platform_tests.support.demo_company import NOW as READ_AT
 from seller_platform_tests.support.hostile_calls import hostile_messages, leaks, result_of
+from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import (
     ANN,
     PKCE,
@@ -361,3 +367,38 @@ def test_without_the_option_the_service_says_so(reading: Served) -> None:
     assert [answer.status_code for answer in answers] == [404, 404]
     assert "--mcp" in answers[0].json()["message"]
     assert (page.status_code, "agents are not served here" in page.text) == (400, True)
+
+
+_COMMAND = ["-m", "seller_platform.cli", "mcp"]
+
+
+@pytest.mark.slow
+def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_path: Path) -> None:
+    save_reader(company, "host", "correct horse battery")
+    urls = {"SELLER_PLATFORM_DATABASE_URL": company.url, "SELLER_PLATFORM_READER_URL": company.url_of_user("host")}
+    variables = environment(tmp_path / "home", **urls)
+    server = StdioServerParameters(command=sys.executable, args=_COMMAND, env=variables)
+
+    async def ask() -> tuple[Any, ...]:
+        async with Client(server) as client:
+            return (
+                client.session.protocol_version,
+                (await client.list_tools()).tools,
+                await client.call_tool("accounts", {}),
+                await client.call_tool("account", {}),
+                await client.call_tool("accounts", {"statement": "TABLE service.users"}),
+                await client.call_tool("sql", {"statement": "SELECT session_user AS login"}),
+            )
+
+    version, tools, accounts, unknown, wrong, asked = anyio.run(ask)
+
+    assert version == "2026-07-28"
+    assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
+    assert all(tool.annotations.read_only_hint and not tool.annotations.open_world_hint for tool in tools)
+    assert len(accounts.structured_content["rows"]) == 3
+    assert {"as_of", "coverage", "settledness", "seen"} <= accounts.structured_content["proof"].keys()
+    assert json.loads(accounts.content[0].text) == accounts.structured_content
+    assert (accounts.is_error, unknown.is_error, wrong.is_error) == (False, True, True)
+    assert "accounts" in unknown.structured_content["refused"]["candidates"]
+    assert set(wrong.structured_content["refused"]) == {"reason", "remedy", "candidates"}
+    assert asked.structured_content["rows"] == [{"values": {"login": "host"}}]
