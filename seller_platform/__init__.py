@@ -1,5 +1,8 @@
 """A marketplace seller's API, landed in PostgreSQL, checked, and served again.
 
+- `agents`: answers to the questions of agents
+- `alerts`: alerts by webhook
+- `costs`: product costs written to the API
 - `ledgers`: accounts of one seller that have the same ledger
 - `cli`: the `seller-platform` command
 - `dagster`: public names for other Dagster projects
@@ -7,8 +10,6 @@
 - `orchestration`: Dagster's definitions
 - `service`: the API served over HTTP from the warehouse
 - `sandbox`: generated sellers
-- `alerts`: alerts by webhook
-- `answers`: answers to questions about stored rows, with their proof
 - `ingest`: loads from the API into the warehouse
 - `client`: requests to the API
 - `warehouse`: PostgreSQL, its tables and their SQL

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("ledgers", "alerts")
+_NAMES = ("agents", "alerts", "costs", "ledgers")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Capability:
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
         definitions: A function of a component as it is mounted, which returns its `Contribution` in Dagster.
+        routes: A class of endpoints that the service answers from a warehouse, if its operator wants it.
         after_loads: A function of the database and the receipts of loads that a command or a step has made.
     """
 
@@ -38,6 +39,7 @@ class Capability:
     problems: str | None = None
     rules: str | None = None
     definitions: str | None = None
+    routes: str | None = None
     after_loads: str | None = None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.answers.proof import Seen
+from seller_platform.agents.proof import Seen
 from seller_platform.commands import keep_start, runnable, use_demo_start, use_start
 from seller_platform.errors import NotConnectedError, RequestError, UnanswerableError
 

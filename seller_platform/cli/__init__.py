@@ -6,10 +6,8 @@
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
-- `costs`: product costs, planned and applied
 - `derived`: marts, closed months and Delta tables
 - `reports`: reports that the upstream writes
-- `mcp`: answers to an agent's questions
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -48,7 +46,6 @@ _COMMANDS = {
     "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
     "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
     "export": ("derived.export", "Write what was loaded and built as Delta tables."),
-    "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": (
         "status.command",
         "Show on one screen what is stored, late, held or failed, with the command for each.",
@@ -64,7 +61,6 @@ _COMMANDS = {
     "diff": ("inspection.history", "Show the rows that came, went and changed, with sums."),
     "revert": ("inspection.history", "Make a slice what it was before a load."),
     "verify": ("verify", "Read every stored slice again, and compare it with the stored rows by value."),
-    "mcp": ("mcp", "Answer the questions of an agent about the warehouse, over standard input and output."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
     "migrate": (
         "database.maintenance",

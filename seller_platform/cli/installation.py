@@ -5,6 +5,7 @@ that begin an installation create it, and say so. All others end with an error w
 the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 """
 
+import getpass
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -231,3 +232,11 @@ def _opened(settings: Settings, *, creates: bool, partitions: int = FEW_PARTITIO
             raise
     with database:
         yield Installation(settings, database)
+
+
+def user_name() -> str:
+    """Return the name of the user who runs the command; without one, the user id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -8,8 +8,7 @@ from datetime import date
 import click
 
 from seller_platform.cli.connect import open_stored_apis
-from seller_platform.cli.costs import user_name
-from seller_platform.cli.installation import Installation, open_served_installation, report_loads
+from seller_platform.cli.installation import Installation, open_served_installation, report_loads, user_name
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
 from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
 from seller_platform.cli.terminal.months import Month

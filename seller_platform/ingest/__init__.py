@@ -2,5 +2,4 @@
 
 - `connections`: authorization, upstreams, and rotation of tokens and keys
 - `loads`: slices, accounts, cost periods and reports
-- `cost_plans`: product costs written back as a reviewed plan
 """

@@ -33,7 +33,6 @@ from seller_platform.orchestration.automation.schedules import daily_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
-from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.jobs.loading import loading_definitions
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.mounting import Mounted
@@ -230,8 +229,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(today_definitions(placement, refreshed=refreshed))
             if _SAMPLE in extras and placement.is_whole:
                 parts.append(sample_definitions(placement))
-            if COST_PERIODS in datasets:
-                parts.append(dg.Definitions(jobs=[cost_job(placement)]))
             if REPORT_ROWS in datasets:
                 request = request_step(placement)
                 parts.append(report_definitions(history_start, request, placement=placement))

@@ -18,5 +18,4 @@
 - `costs`: the cost period endpoints
 - `reports`: the report endpoints and their worker
 - `csv_loads`: exchange rates and products, loaded by an operator
-- `mcp`: the tools of `answers` for agents, by the Model Context Protocol
 """

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache, partial
@@ -19,6 +19,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.capabilities import contributed
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError
@@ -126,11 +127,8 @@ def create_app(
     measures = Measures(registry or CollectorRegistry())
     store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds, measures=measures)
     admission = Admission(store, limits, measures)
-    agents = None
-    if options.serves_agents:
-        from seller_platform.service.mcp.endpoint import AgentsEndpoint  # needs an extra
-
-        agents = AgentsEndpoint(database_url, store, clock, connections=limits.work_at_once)
+    chosen = contributed("routes") if options.serves_agents else ()
+    agents = [each(database_url, store, clock, connections=limits.work_at_once) for each in chosen]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -139,7 +137,9 @@ def create_app(
         if worker is not None:
             worker.start()
         try:
-            async with agents.running() if agents is not None else nullcontext():
+            async with AsyncExitStack() as stack:
+                for each in agents:
+                    await stack.enter_async_context(each.running())
                 yield
         finally:
             if worker is not None:
@@ -175,7 +175,8 @@ def create_app(
             routing.Route(METADATA, answer_metadata),
             *_page_routes(store, admission, options),
             *_documentation_routes(routes),
-            *(agents.routes(admission) if agents else [routing.Route(MCP, _refuse_agents, methods=["POST"])]),
+            *(route for each in agents for route in each.routes(admission)),
+            *([] if agents else [routing.Route(MCP, _refuse_agents, methods=["POST"])]),
         ],
         middleware=[
             Middleware(Envelop, measures=measures, answer_error=answer_error, is_https=location.is_https),

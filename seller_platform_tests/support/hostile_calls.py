@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 
-from seller_platform.answers.metrics import METRICS, Dimension
-from seller_platform.answers.tools import TOOLS
-from seller_platform.service.mcp.protocol import FAILED
+from seller_platform.agents.metrics import METRICS, Dimension
+from seller_platform.agents.protocol import FAILED
+from seller_platform.agents.tools import TOOLS
 from seller_platform_tests.support.demo_company import AU, DE, US
 
 _OF_OTHERS = (DE, AU, "Köhler", "Tiny Shop", "AYL0M81ID1XI9G", "AL7CFJGQR1PWG7")

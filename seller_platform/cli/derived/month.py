@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.costs import user_name
-from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
+from seller_platform.cli.installation import Installation, open_stored_installation, report_loads, user_name
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup

@@ -66,7 +66,7 @@ def accept(*, load: int, output: Output) -> None:
     """
     # Imported here because `held` and `diff`, which only read, need neither.
     from seller_platform.cli.connect import open_stored_apis
-    from seller_platform.cli.costs import user_name
+    from seller_platform.cli.installation import user_name
     from seller_platform.ingest.loads.acceptance import accept_load
     from seller_platform.ingest.loads.loading import SliceLoader
 

@@ -1,12 +1,13 @@
 """`seller-platform service run` and `worker`: the processes of the service."""
 
 from datetime import timedelta
-from importlib import import_module
 
 import click
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.options import database_options
+from seller_platform.errors import RequestError
 from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits import limits_of
@@ -45,8 +46,8 @@ def run(
     Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
     """
     settings = read_settings()
-    if serves_agents:
-        import_module("seller_platform.service.mcp.protocol")  # before processes are started: it may be missing
+    if serves_agents and not any(contributed("routes")):  # imported before processes are started: an extra may lack
+        raise RequestError("this installation has no tools for agents; leave --mcp out")
     with Database(url) as database:
         migrate(database)
     options = ServiceOptions(

@@ -3,6 +3,5 @@
 - `loading`: asks for loads, and lets history begin earlier
 - `acceptance`: held readings that are accepted
 - `acknowledgement`: problems that a person knows
-- `cost_writes`: the costs of a plan
 - `today`: today's orders, every 15 minutes where that is switched on
 """

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import text
 
 import seller_platform
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.tools import call_tool
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.tools import call_tool
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.metrics import WarehouseCollector
 from seller_platform.cli.sync import Synced, problem_of

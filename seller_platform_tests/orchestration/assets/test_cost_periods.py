@@ -13,9 +13,9 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.ingest.cost_plans.planning import make_plan
+from seller_platform.costs.jobs import cost_job
+from seller_platform.costs.planning import make_plan
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.jobs.cost_writes import cost_job
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.support.dagster_instance import newest_metadata

@@ -1,7 +1,9 @@
-"""Answers to questions about stored rows, each with its proof, or refused with the reason.
+"""Answers to the questions of agents about stored rows, each with its proof, or refused with the reason.
 
-An agent asks through the tools; the MCP server only carries them.
+An agent asks through the tools. The Model Context Protocol only carries them, over standard input and output or as a
+route of the service; it needs the extra `mcp`.
 
+- `capability`: what this folder contributes
 - `tools`: every tool, and the function that calls one
 - `asker`: who asks, what they may see, and the account that a name stands for
 - `proof`: what every question and answer has
@@ -10,4 +12,7 @@ An agent asks through the tools; the MCP server only carries them.
 - `state`: accounts, what is stored, what is wrong, and stock that runs out
 - `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL
+- `protocol`: the tools as an MCP server
+- `endpoint`: the route `/mcp` of the service
+- `commands`: `seller-platform mcp`
 """

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from seller_platform.answers.asker import Asker
+from seller_platform.agents.asker import Asker
 from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of

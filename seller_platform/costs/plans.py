@@ -16,10 +16,10 @@ import msgspec
 from sqlalchemy import func, insert, select, text, update
 
 from seller_platform.contract.cost_periods import Periods
+from seller_platform.costs.tables import COST_PLANS, COST_WRITES
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import COST_PLANS, COST_WRITES
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy import text
 
-from seller_platform.answers.asker import Asker, refused_name
-from seller_platform.answers.metrics import METRICS, Dimension, MetricQuery, MetricUnit, Order
-from seller_platform.answers.proof import (
+from seller_platform.agents.asker import Asker, refused_name
+from seller_platform.agents.metrics import METRICS, Dimension, MetricQuery, MetricUnit, Order
+from seller_platform.agents.proof import (
     Asked,
     ChosenAccounts,
     Fact,

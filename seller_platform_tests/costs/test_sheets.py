@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
+from seller_platform.costs.sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.errors import RequestError, SheetError
-from seller_platform.warehouse.jobs.cost_sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNTS = {

@@ -10,8 +10,8 @@ from psycopg.rows import dict_row
 from pydantic import Field
 from sqlalchemy import text
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.proof import (
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.proof import (
     MOST_PROBLEMS,
     Asked,
     ChosenAccounts,

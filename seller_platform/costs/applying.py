@@ -14,6 +14,9 @@ from msgspec.structs import replace
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
+from seller_platform.costs.planning import Apis, CostUpstream
+from seller_platform.costs.plans import CostPlan, CostWrite, WriteState, hold_costs, note_writes, plan_of
+from seller_platform.costs.sheets import Product
 from seller_platform.errors import (
     PartsFailedError,
     ReauthorizationRequiredError,
@@ -23,9 +26,6 @@ from seller_platform.errors import (
     SellerPlatformError,
     first_few,
 )
-from seller_platform.ingest.cost_plans.planning import Apis, CostUpstream
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, hold_costs, note_writes, plan_of
-from seller_platform.warehouse.jobs.cost_sheets import Product
 from seller_platform.warehouse.postgres.database import Database
 
 WAIT_SECONDS = 120.0

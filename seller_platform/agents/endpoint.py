@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Message
 
-from seller_platform.answers.asker import Asker
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.clocks import Clock
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import DOCS, MCP, RESOURCE_METADATA
@@ -24,7 +25,6 @@ from seller_platform.service.http.bodies import LARGEST_JSON_BYTES
 from seller_platform.service.http.parameters import shown
 from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.limits import Admission
-from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.service.openapi import Operation, Route
 from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading

@@ -19,9 +19,9 @@ import yaml
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.metrics import METRICS, Dimension
-from seller_platform.answers.tools import TOOLS, Tool, call_tool
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.metrics import METRICS, Dimension
+from seller_platform.agents.tools import TOOLS, Tool, call_tool
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
@@ -120,7 +120,7 @@ class Company:
         }
 
 
-_FILE = Path(__file__).parents[1] / "answers" / "questions.yaml"
+_FILE = Path(__file__).with_name("questions.yaml")
 _DAYS = {"days": ("first_day", "last_day"), "other": ("other_first_day", "other_last_day")}
 
 

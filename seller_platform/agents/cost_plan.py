@@ -6,11 +6,11 @@ from decimal import Decimal
 import msgspec
 from pydantic import Field
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer
+from seller_platform.costs.plans import ChangeKind, changes_of, stored_costs
+from seller_platform.costs.sheets import costs_of_lines
 from seller_platform.csv_files import Line, Problems
-from seller_platform.warehouse.jobs.cost_plans import ChangeKind, changes_of, stored_costs
-from seller_platform.warehouse.jobs.cost_sheets import costs_of_lines
 
 
 class CostLine(Fact):

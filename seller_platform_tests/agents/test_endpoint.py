@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from seller_platform.answers.tools import TOOLS
+from seller_platform.agents.tools import TOOLS
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import delete_expired

@@ -3,12 +3,14 @@
 import dagster as dg
 from pydantic import Field
 
-from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
+from seller_platform.costs.plans import CostPlan, WriteState, changes_of
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
+from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, changes_of
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
@@ -26,6 +28,13 @@ class WriteCosts(CheckedConfig):
         le=_LONGEST_WAIT_SECONDS,
         description="How many seconds to wait until the upstream has the written costs, at most an hour.",
     )
+
+
+def definitions(component: Mounted) -> Contribution:
+    """Return the job of a component that reads costs."""
+    if COST_PERIODS not in component.datasets:
+        return Contribution()
+    return Contribution(dg.Definitions(jobs=[cost_job(component.placement)]))
 
 
 def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:

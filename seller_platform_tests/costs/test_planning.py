@@ -12,12 +12,12 @@ import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
+from seller_platform.costs.applying import Applied, Patience, apply_plan
+from seller_platform.costs.files import plan_document, read_plan
+from seller_platform.costs.planning import Planned, make_plan
+from seller_platform.costs.plans import CostPlan, WriteState, hold_costs
+from seller_platform.costs.sheets import Product
 from seller_platform.errors import RequestError, SellerPlatformError
-from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
-from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Planned, make_plan
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs
-from seller_platform.warehouse.jobs.cost_sheets import Product
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases

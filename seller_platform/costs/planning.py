@@ -16,10 +16,10 @@ from seller_platform.client.endpoints.cost_periods import (
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
+from seller_platform.costs.plans import CostPlan, CostWrite, PlannedCosts, save_plan
+from seller_platform.costs.sheets import Product, ProductCosts
 from seller_platform.errors import RequestError, first_few, invalid_cost_plan
 from seller_platform.warehouse.connections.accounts import account_of
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, PlannedCosts, save_plan
-from seller_platform.warehouse.jobs.cost_sheets import Product, ProductCosts
 from seller_platform.warehouse.postgres.database import Database
 
 Apis = Callable[[str], SellerApi]

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from seller_platform.answers.asker import Asker
+from seller_platform.agents.asker import Asker
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading, save_reader
 from seller_platform_tests.support.demo_company import NOW
+from seller_platform_tests.support.services import documents, reading
+
+__all__ = ["documents", "reading"]
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """`seller-platform costs`: product costs, planned, reviewed and written to the API."""
 
-import getpass
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +11,14 @@ import click
 import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
-from seller_platform.cli.installation import open_served_installation, open_stored_installation
+from seller_platform.cli.installation import open_served_installation, open_stored_installation, user_name
 from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.cost_periods import CostPeriod
-from seller_platform.counts import count_of
-from seller_platform.files import write_atomically
-from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
-from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.jobs.cost_plans import (
+from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
+from seller_platform.costs.files import plan_document, read_plan
+from seller_platform.costs.planning import Planned, make_plan, plan_undo
+from seller_platform.costs.plans import (
     ChangedPeriod,
     ChangeKind,
     CostPlan,
@@ -32,7 +27,10 @@ from seller_platform.warehouse.jobs.cost_plans import (
     changes_of,
     periods_document,
 )
-from seller_platform.warehouse.jobs.cost_sheets import read_costs
+from seller_platform.costs.sheets import read_costs
+from seller_platform.counts import count_of
+from seller_platform.files import write_atomically
+from seller_platform.warehouse.connections.accounts import accounts
 
 _PROOFS = ("sku", "state", "written_at", "read_back_at", "written_by")
 
@@ -214,14 +212,6 @@ def show(*, plan: str, output: Output) -> None:
     output.document(CostPlanDocument(**_facts(stored)))
     _show_changes(stored, output)
     _show_proofs(stored, output)
-
-
-def user_name() -> str:
-    """Return the name of the user who runs the command; without one, the user id."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
 
 
 def _show(planned: Planned, out: Path | None, output: Output) -> None:

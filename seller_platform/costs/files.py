@@ -7,14 +7,14 @@ from uuid import UUID
 
 import msgspec
 
-from seller_platform.errors import invalid_cost_plan
-from seller_platform.warehouse.jobs.cost_plans import (
+from seller_platform.costs.plans import (
     CostPlan,
     PlannedCosts,
     periods_document,
     plan_of,
     save_plan,
 )
+from seller_platform.errors import invalid_cost_plan
 from seller_platform.warehouse.postgres.database import Database
 
 _Format = Literal["seller-platform cost plan, version 1"]

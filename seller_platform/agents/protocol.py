@@ -11,8 +11,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.tools import TOOLS, call_tool
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.tools import TOOLS, call_tool
 from seller_platform.errors import SettingsError, UnanswerableError
 
 try:

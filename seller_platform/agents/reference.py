@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer
 from seller_platform.documentation import PAGES, sections_with
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result

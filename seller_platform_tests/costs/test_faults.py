@@ -14,10 +14,10 @@ import pytest
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
+from seller_platform.costs.applying import Applied, Patience, apply_plan
+from seller_platform.costs.planning import make_plan, plan_undo
+from seller_platform.costs.plans import CostPlan, CostWrite, WriteState, plan_of
 from seller_platform.errors import RequestError
-from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
-from seller_platform.ingest.cost_plans.planning import make_plan, plan_undo
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import FakeTime
 from seller_platform_tests.support.stored_rows import connect_accounts

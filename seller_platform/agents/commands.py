@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import click
 
-from seller_platform.answers.asker import Asker
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.protocol import Server, mcp_server, stdio_server
 from seller_platform.cli.installation import expect_home
 from seller_platform.logs import log_configuration
 from seller_platform.reading import open_stored
-from seller_platform.service.mcp.protocol import Server, mcp_server, stdio_server
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.schema.readers import open_reading, reader_url
 

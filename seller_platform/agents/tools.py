@@ -9,12 +9,12 @@ import psycopg
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.cost_plan import plan_costs
-from seller_platform.answers.figures import compare_periods, explain_figure, list_metrics, query_metric
-from seller_platform.answers.proof import ToolAnswer
-from seller_platform.answers.reference import run_sql, search_docs
-from seller_platform.answers.state import list_accounts, list_coverage, list_problems, list_running_out
+from seller_platform.agents.asker import Asker
+from seller_platform.agents.cost_plan import plan_costs
+from seller_platform.agents.figures import compare_periods, explain_figure, list_metrics, query_metric
+from seller_platform.agents.proof import ToolAnswer
+from seller_platform.agents.reference import run_sql, search_docs
+from seller_platform.agents.state import list_accounts, list_coverage, list_problems, list_running_out
 from seller_platform.errors import RequestError, UnanswerableError, WarehouseUnavailableError, did_you_mean
 
 

@@ -1,0 +1,12 @@
+"""Plans of costs: product costs written back to the API, reviewed before and proven afterwards.
+
+- `capability`: what this folder contributes
+- `sheets`: reads target costs from files, tables and lines
+- `planning`: compares a sheet with the upstream
+- `plans`: plans and how far they were applied
+- `applying`: writes a plan, and reads it back until it holds
+- `files`: writes and reads a plan's JSON file
+- `commands`: `seller-platform costs`
+- `jobs`: the job of Dagster
+- `tables`: where plans are stored
+"""
