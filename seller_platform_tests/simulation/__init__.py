@@ -24,20 +24,17 @@ of holds and class of errors, and what none did; 10,000 runs or more fail if the
 - `facts`: judges what receipts say beside their rows
 - `faults`: answers that are late, lost, cut, wrong or short
 - `holds`: judges which days are held
-- `log`: the events of a run
 - `marts`: a mart, and the check that it is current
 - `model`: judges what is stored
 - `plan`: what happens in a run
 - `planning`: judges what a planner finds due
 - `reach`: what runs can reach, and what they do not
 - `reports`: the reports of the upstream, also on a socket
-- `runs`: plays a run
-- `scheduler`: gives the turn to one actor at a time
-- `shrinking`: makes a failing run smaller
+- `runs`: plays runs, and makes failing ones smaller
+- `scheduler`: gives the turn to one actor at a time, and logs events
 - `tables`: reads and empties the judged tables
 - `threads`: threads and locks of the product, as actors
 - `upstream`: the model of the upstream
 - `walks`: a client of the service
-- `workers`: plays many seeds in several processes
 - `world`: a run with its processes, its upstream, its faults and its judge
 """

@@ -11,9 +11,7 @@ from seller_platform.counts import count_of
 from seller_platform_tests.figures.measuring import server_seconds
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.reach import problems_of, reachable
-from seller_platform_tests.simulation.runs import Outcome, Player, served
-from seller_platform_tests.simulation.shrinking import shrunk
-from seller_platform_tests.simulation.workers import play_seeds
+from seller_platform_tests.simulation.runs import Outcome, Player, play_seeds, served, shrunk
 
 _LAST_LINES = 25
 _BETWEEN_REPORTS = 100

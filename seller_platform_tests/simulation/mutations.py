@@ -1,24 +1,23 @@
 """Mistakes planted in the product, one line each, and the seed at which the simulation finds each of them.
 
-    python -m seller_platform_tests.simulation.mutations [--seeds 2000] [NAME...]
-
-`mutations.txt` lists them. The product is copied to a temporary folder and changed there. The simulation runs in a
-process of its own that imports the copy. A mistake that no seed finds shows that an actor, a fault or a rule of the
-judge is missing.
+`mutations.txt` lists them; a NAME is a part of a name or of a file. The product is copied to a temporary folder and
+changed there. The simulation runs in a process of its own that imports the copy. A mistake that no seed finds shows
+that an actor, a fault or a rule of the judge is missing.
 """
 
-import argparse
 import multiprocessing
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
+
+import click
 
 import seller_platform
 from seller_platform.warehouse.migrations.upgrade import problem_sources
@@ -32,9 +31,7 @@ from seller_platform_tests.simulation.runs import Player, served
 
 _Result = tuple[int | None, int, str]
 
-SEEDS = 2_000
 _PACKAGE = Path(seller_platform.__file__).parent
-_PROJECT = _PACKAGE.parent
 _LIBRARIES = ["dagster", "greenlet", "httpx", "msgspec", "psycopg", "pydantic_settings", "sqlalchemy"]
 
 
@@ -69,27 +66,6 @@ class Mutation:
         return text.replace(self.old, self.new)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of the simulation with a mistake.
-
-    Attributes:
-        seed: The first seed that failed; None where none did.
-        events: The events of that seed until it failed.
-        judgement: What was wrong.
-    """
-
-    mutation: Mutation
-    seed: int | None
-    events: int
-    judgement: str
-    seconds: float
-
-    def __str__(self) -> str:
-        seed = "not found" if self.seed is None else str(self.seed)
-        return f"{self.mutation.name:<86} {seed:>9} {self.events:>6} {self.seconds:>7.1f}  {self.judgement}".rstrip()
-
-
 def _mutations() -> Iterator[Mutation]:
     """Yield the mutations of `mutations.txt`: a name, a file, and the old and the new text."""
     for block in Path(__file__).with_suffix(".txt").read_text().split("\n\n"):
@@ -100,15 +76,13 @@ def _mutations() -> Iterator[Mutation]:
 MUTATIONS = tuple(_mutations())
 
 
-def search(mutation: Mutation, server: EmbeddedServer, *, seeds: Sequence[int]) -> Finding:
-    """Play seeds with the mistake until one fails."""
-    began = time.monotonic()
+def search(mutation: Mutation, server: EmbeddedServer, seeds: Sequence[int]) -> _Result:
+    """Play seeds with the mistake until one fails; return it, its events until then, and what was wrong."""
     with TemporaryDirectory(prefix="mutation-") as folder:
         shutil.copytree(_PACKAGE, Path(folder) / _PACKAGE.name)  # with its bytecode
         changed = Path(folder) / _PACKAGE.name / mutation.file
         changed.write_text(mutation.applied(changed.read_text()))
-        seed, events, judgement = _played(folder, server, seeds)
-    return Finding(mutation, seed, events, judgement, time.monotonic() - began)
+        return _played(folder, server, seeds)
 
 
 def _played(folder: str, server: EmbeddedServer, seeds: Sequence[int]) -> _Result:
@@ -152,33 +126,22 @@ def play(folder: Path, seeds: Sequence[int], results: Connection) -> None:
     results.send((None, 0, ""))
 
 
-def chosen(names: Sequence[str]) -> Iterator[Mutation]:
-    """Yield the mutations whose name or file contains one of the texts; without texts, all of them."""
-    for mutation in MUTATIONS:
-        if not names or any(name in mutation.name or name in mutation.file for name in names):
-            yield mutation
-
-
-def show(findings: Iterable[Finding]) -> bool:
-    """Print a table of findings, line by line, and return whether every mutation was found."""
-    print(f"{'mutation':<86} {'seed':>9} {'events':>6} {'seconds':>7}", flush=True)
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--seeds", default=2_000, show_default=True, help="How many seeds are played for a mistake at most.")
+def main(names: tuple[str, ...], seeds: int) -> None:
     missed = 0
-    for finding in findings:
-        print(finding, flush=True)
-        missed += finding.seed is None
-    return not missed
-
-
-def main() -> int:
-    """Search the mutations that are named on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m seller_platform_tests.simulation.mutations")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds are played for each mutation at most")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a part of the name or of the file of mutations")
-    given = parser.parse_args()
+    print(f"{'mutation':<86} {'seed':>9} {'events':>6} {'seconds':>7}", flush=True)
     with served() as server:
-        findings = (search(each, server, seeds=range(1, given.seeds + 1)) for each in chosen(given.names))
-        return 0 if show(findings) else 1
+        for each in MUTATIONS:
+            if not names or any(name in each.name or name in each.file for name in names):
+                began = time.monotonic()
+                seed, events, judgement = search(each, server, range(1, seeds + 1))
+                facts = f"{seed or 'not found':>9} {events:>6} {time.monotonic() - began:>7.1f}"
+                print(f"{each.name:<86} {facts}  {judgement}".rstrip(), flush=True)
+                missed += seed is None
+    sys.exit(missed > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,13 +1,16 @@
-"""Plays runs: starts the server, and keeps what the runs of a process share."""
+"""Plays runs, also in several processes, and makes failing ones smaller."""
 
 import gc
 import logging
+import multiprocessing
+import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +158,61 @@ class Player:
     def _met(self, name: str) -> None:
         if self._world is not None:
             self._world.met.add(name)
+
+
+_players: list[Player] = []  # the one of this process
+
+
+def play_seeds(
+    server: EmbeddedServer, seeds: Sequence[int], processes: int, *, events: int | None = None
+) -> Iterator[Outcome]:
+    """Play seeds and yield their outcomes; after one that failed only those that wait for a process are played.
+
+    Args:
+        events: After so many events all processes of a run are killed.
+    """
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _begin, (server,)) as pool:
+        played = [pool.submit(_play, Plan.of(seed, events=events)) for seed in seeds]
+        for ended in as_completed(played):
+            if not ended.cancelled():
+                outcome = ended.result()
+                if outcome.failure is not None:
+                    for each in played:
+                        each.cancel()
+                yield outcome
+
+
+def _begin(server: EmbeddedServer) -> None:
+    _players.append(Player(server, f"worker_{os.getpid()}"))
+
+
+def _play(plan: Plan) -> Outcome:
+    return _players[0].play(plan)
+
+
+_MOST_RUNS = 80
+
+
+def shrunk(outcome: Outcome, play: Callable[[Plan], Outcome]) -> Outcome:
+    """Return the smallest failing run that is found, which fails as the given one or otherwise."""
+    smallest, runs = outcome, 0
+    kept = [item.number for item in outcome.plan.kept]
+    parts = 2
+    while len(kept) > 1 and runs < _MOST_RUNS:
+        for part in _divided(kept, parts):
+            rest = [number for number in kept if number not in part]
+            runs += 1
+            tried = play(replace(outcome.plan, keep=frozenset(rest)))
+            if tried.failure is not None:
+                smallest, kept, parts = tried, rest, max(2, parts - 1)
+                break
+        else:
+            if parts >= len(kept):
+                break
+            parts = min(len(kept), 2 * parts)
+    return smallest
+
+
+def _divided(numbers: Sequence[int], parts: int) -> list[Sequence[int]]:
+    size = -(-len(numbers) // parts)
+    return [numbers[first : first + size] for first in range(0, len(numbers), size)]

@@ -12,7 +12,31 @@ from random import Random
 from greenlet import getcurrent, greenlet
 
 from seller_platform_tests.simulation.clock import EVENT_SECONDS, VirtualClock
-from seller_platform_tests.simulation.log import EventLog
+
+
+class EventLog:
+    """Numbers the events of a run and keeps them."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[float, str, str, object]] = []
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, seconds: float, actor: str, kind: str, subject: object) -> None:
+        """Add an event.
+
+        Args:
+            seconds: The world's time.
+            subject: It becomes text when the log is written.
+        """
+        self._events.append((seconds, actor, kind, subject))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the events as text."""
+        for number, (seconds, actor, kind, subject) in enumerate(self._events, start=1):
+            yield f"{number:05d} {seconds:12.2f} {actor:<12} {kind:<8} {subject}"
+
 
 # A clock that was advanced to a moment may stand a little before it.
 _ROUNDING_SECONDS = 1e-6

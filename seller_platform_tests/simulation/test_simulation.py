@@ -12,13 +12,11 @@ from random import Random
 import pytest
 
 from seller_platform_tests.simulation.clock import VirtualClock
-from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.mutations import MUTATIONS, Mutation
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.reach import NOT_REACHED, problems_of, reachable
-from seller_platform_tests.simulation.runs import Outcome
-from seller_platform_tests.simulation.scheduler import Scheduler, StuckError
-from seller_platform_tests.simulation.shrinking import shrunk
+from seller_platform_tests.simulation.runs import Outcome, shrunk
+from seller_platform_tests.simulation.scheduler import EventLog, Scheduler, StuckError
 from seller_platform_tests.support.processes import completed
 
 

@@ -37,12 +37,11 @@ from seller_platform_tests.simulation.clock import VirtualClock
 from seller_platform_tests.simulation.connections import GARBLING, Server
 from seller_platform_tests.simulation.facts import Violation
 from seller_platform_tests.simulation.faults import ALL_KINDS, KINDS_OF_FOCUS, Faults, FaultyTransport
-from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.marts import judge_marts
 from seller_platform_tests.simulation.model import Model
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
 from seller_platform_tests.simulation.reach import named_in
-from seller_platform_tests.simulation.scheduler import Actor, Scheduler
+from seller_platform_tests.simulation.scheduler import Actor, EventLog, Scheduler
 from seller_platform_tests.simulation.tables import kept_slices, kept_sums, named_problems, read_tables
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (

@@ -1,20 +1,25 @@
-"""Tests runs over many partitions: each has events, and a failed one stops no other."""
+"""Tests runs over many partitions and their events, and the descriptions of the assets."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Dataset, Slicing, dataset_named
+from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.descriptions import describe_dataset
+from seller_platform.orchestration.assets.descriptions import describe_dataset, describe_mart
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import newest_metadata, postgres_instance
@@ -175,3 +180,24 @@ def test_a_run_that_waits_for_a_silent_upstream_says_so(platform: Platform, data
         f"transactions of {LOST}, 2026-01 waits: GET {TRANSACTIONS.path}: no complete answer in 5 s; "
         "attempt 1 of 6 goes on, no attempt"
     )
+
+
+def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(database: Database) -> None:
+    described = {each.name: describe_dataset(each) for each in DATASETS} | {m.name: describe_mart(m) for m in MARTS}
+
+    for name, description in described.items():
+        query = re.search(r"```sql\n(.+?)```", description, re.DOTALL)
+        assert query is not None, name
+        assert re.search(r"\*\*A (partition\*\* is|load\*\* replaces)", description), name
+        assert "**Repair:**" in description, name
+        assert database.execute(text(query[1])).all() == [], name
+
+
+def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
+    shop = Placement(("shop",))
+
+    described = [describe_dataset(each, shop) for each in DATASETS] + [describe_mart(mart, shop) for mart in MARTS]
+
+    named = {name for each in described for name in re.findall(r"(?:job|sensor) `(\w+)`", each)}
+    assert len(named) == 5
+    assert all(name.startswith("shop_") for name in named)
