@@ -4,6 +4,7 @@
 - `alerts`: alerts by webhook
 - `costs`: product costs written to the API
 - `ledgers`: accounts of one seller that have the same ledger
+- `reports`: reports that the upstream writes
 - `cli`: the `seller-platform` command
 - `dagster`: public names for other Dagster projects
 - `reading`: stored rows as DataFrames, by the function `read`

@@ -7,7 +7,6 @@
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
 - `derived`: marts, closed months and Delta tables
-- `reports`: reports that the upstream writes
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -42,7 +41,6 @@ _COMMANDS = {
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
-    "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
     "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
     "export": ("derived.export", "Write what was loaded and built as Delta tables."),

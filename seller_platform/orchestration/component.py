@@ -16,7 +16,6 @@ from pydantic import Field, field_validator
 from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.files import write_atomically
@@ -26,7 +25,6 @@ from seller_platform.orchestration.assets.datasets import asset_for, load_partit
 from seller_platform.orchestration.assets.exports import export_asset, export_follower
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
-from seller_platform.orchestration.assets.reports import report_definitions, request_step
 from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import daily_definitions, schedule_definitions
@@ -229,10 +227,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(today_definitions(placement, refreshed=refreshed))
             if _SAMPLE in extras and placement.is_whole:
                 parts.append(sample_definitions(placement))
-            if REPORT_ROWS in datasets:
-                request = request_step(placement)
-                parts.append(report_definitions(history_start, request, placement=placement))
-                daily = [request, *daily]
             steps = [*(step for each in contributions for step in each.daily), *daily]
             parts.append(daily_definitions(steps, placement))
             owners = list(self.owners or [settings.owner])

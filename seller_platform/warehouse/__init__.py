@@ -6,7 +6,6 @@
 - `connections`: accounts, grants and secrets
 - `loads`: slices and receipts
 - `sums`: sums of stored rows, kept for statistics
-- `jobs`: report jobs and cost plans
 - `marts`: tables computed from the datasets
 - `history`: what was stored before, and since when
 - `monitoring`: what is stored, and how old it is

@@ -9,7 +9,10 @@ from seller_platform.contract import Account
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.alerts.shop import KEYS, Shop
+from seller_platform_tests.support.pauses import pauses_take_no_time
 from seller_platform_tests.support.receiver import webhook_receiver
+
+__all__ = ["pauses_take_no_time"]
 
 
 @pytest.fixture

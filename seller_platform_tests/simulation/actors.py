@@ -26,14 +26,14 @@ from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.planner import Planner, postpone
-from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.automation.runs import plan_loads
 from seller_platform.orchestration.jobs.today import today_slices
 from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.reports.jobs import ready_jobs
+from seller_platform.reports.loading import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
-from seller_platform.warehouse.jobs.report_jobs import ready_jobs
 from seller_platform.warehouse.loads.receipts import Receipt, open_holds
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.postgres.database import driver_of

@@ -7,7 +7,7 @@ from typing import Any, Self
 from seller_platform.client.http import concurrency, retries
 from seller_platform.client.lists import prefetch
 from seller_platform.ingest.connections import token_rotation
-from seller_platform.ingest.loads import reports
+from seller_platform.reports import loading as reports
 from seller_platform.warehouse.loads import retention
 from seller_platform_tests.simulation.scheduler import KilledError, Scheduler
 

@@ -18,6 +18,7 @@ from seller_platform.errors import ReadingHeldError, ReauthorizationRequiredErro
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.reports.jobs import AWAITED, newest_jobs
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
     accounts,
@@ -28,7 +29,6 @@ from seller_platform.warehouse.connections.accounts import (
 )
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, write_keys
-from seller_platform.warehouse.jobs.report_jobs import AWAITED, newest_jobs
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.postgres.database import Database

@@ -9,20 +9,21 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_084,
-    "cli": 7_332,
-    "orchestration": 5_252,
+    "root": 3_089,
+    "cli": 7_081,
+    "orchestration": 5_013,
     "service": 10_696,
     "sandbox": 2_084,
     "alerts": 670,
     "agents": 1_639,
-    "ingest": 2_881,
-    "client": 4_328,
-    "warehouse": 18_239,
+    "ingest": 2_537,
+    "client": 4_069,
+    "warehouse": 18_011,
     "contract": 1_323,
     "costs": 1_451,
     "ledgers": 295,
-    "tests": 56_431,
+    "reports": 1_390,
+    "tests": 56_444,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -1,4 +1,4 @@
-"""Loads of slices, accounts and reports.
+"""Loads of slices and accounts.
 
 - `loading`: slices side by side, for `sync` and for Dagster's steps
 - `processes`: slices in processes of their own
@@ -7,7 +7,6 @@
 - `comparing`: stored slices compared with the upstream by value, and repaired
 - `sampling`: slices drawn at random and compared with the upstream
 - `accounts`: the accounts of a connection
-- `reports`: reports that are ready
 - `acceptance`: held readings that are accepted
 - `telemetry`: spans and logs of loads
 """

@@ -5,29 +5,20 @@ from datetime import date
 
 from sqlalchemy import bindparam, func, select, text, update
 
+from seller_platform.capabilities import contributed
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SENT_REQUESTS
 
-REQUESTS_OF_A_REPORT = 10
-"""How many requests an open report may still take; as many are kept for it."""
+_MOST_RESERVED = 4
+"""What is reserved is at most the fourth part of a day's requests."""
 
-_MOST_FOR_REPORTS = 4
-"""Reports keep at most the fourth part of a day's requests."""
-
-_KEPT = f"""
-    least(:per_day / {_MOST_FOR_REPORTS}, {REQUESTS_OF_A_REPORT} * (
-        SELECT count(*) FROM platform.report_jobs AS job JOIN platform.accounts AS account ON account.key = job.account
-        WHERE account.connection = :connection AND job.state IN ('requested', 'pending', 'ready')
-    ))
-"""  # noqa: S608  # constants of this module
-_TAKE = text(f"""
-    WITH room AS MATERIALIZED (SELECT :per_day - CASE WHEN :for_report THEN 0 ELSE {_KEPT} END AS requests)
+_TAKE = """
+    WITH room AS MATERIALIZED (SELECT :per_day - CASE WHEN :for_report THEN 0 ELSE {} END AS requests)
     INSERT INTO platform.sent_requests AS sent (connection, day, requests)
     SELECT :connection, :day, :count FROM room WHERE :count <= room.requests
     ON CONFLICT (connection, day) DO UPDATE SET requests = sent.requests + excluded.requests
     WHERE sent.requests + excluded.requests <= (SELECT requests FROM room)
-""")  # noqa: S608  # constants of this module
-_KEPT_FOR_REPORTS = text(f"SELECT {_KEPT}")
+"""
 
 
 def take_requests(
@@ -44,7 +35,7 @@ def take_requests(
     bound = {"connection": connection, "count": count, "per_day": per_day, "for_report": for_report}
     with database.connect() as session:
         for day in days:
-            if not session.execute(_TAKE, {**bound, "day": day}).rowcount:
+            if not session.execute(text(_TAKE.format(_reserved())), {**bound, "day": day}).rowcount:
                 session.rollback()
                 return day
         session.commit()
@@ -74,6 +65,13 @@ def requests_left(database: Database, connection: str, day: date, *, per_day: in
     sent = select(func.coalesce(func.max(SENT_REQUESTS.c.requests), 0))
     condition = (SENT_REQUESTS.c.connection == connection, SENT_REQUESTS.c.day == day)
     with database.begin() as session:
-        kept = session.execute(_KEPT_FOR_REPORTS, {"connection": connection, "per_day": per_day}).scalar_one()
+        bound = {"connection": connection, "per_day": per_day}
+        kept = session.execute(text(f"SELECT {_reserved()}"), bound).scalar_one()
         used: int = session.execute(sent.where(*condition)).scalar_one()
     return max(0, per_day - int(kept) - used)
+
+
+def _reserved() -> str:
+    """Return the expression of the requests that are kept for what capabilities have begun."""
+    counts = " + ".join(f"({select})" for select in contributed("reserved")) or "0"
+    return f"least(:per_day / {_MOST_RESERVED}, {counts})"

@@ -1,11 +1,14 @@
 """Deletes old snapshots but one a month, receipts that nothing refers to any more, and other bookkeeping."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from psycopg import sql
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Table,
     Update,
@@ -20,8 +23,8 @@ from sqlalchemy import (
     update,
 )
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
-from seller_platform.warehouse.jobs.report_jobs import OPEN, is_untold
 from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
@@ -32,7 +35,6 @@ from seller_platform.warehouse.schema.tables import (
     HELD,
     HISTORY,
     LOADS,
-    REPORT_JOBS,
     SELLER,
     SENT_REQUESTS,
     SLICES,
@@ -65,6 +67,22 @@ class Pruned:
     receipts: int
 
 
+@dataclass(frozen=True)
+class Expiring:
+    """Bookkeeping of a capability, which is deleted once it is old.
+
+    Attributes:
+        is_old: Returns the condition of rows that were written before a day, and that nothing needs.
+        load_id: The column that refers to a receipt, which then stays.
+        are_receipts: Whether the rows count among those that are reported.
+    """
+
+    table: Table
+    is_old: Callable[[date], ColumnElement[bool]]
+    load_id: Column[Any] | None = None
+    are_receipts: bool = False
+
+
 def prune(
     database: Database, *, snapshots_before: date, receipts_before: date, unchanged_before: date = date.min, dry: bool
 ) -> Pruned:
@@ -95,16 +113,21 @@ def prune(
         newest = select(func.max(BUILDS.c.id)).group_by(BUILDS.c.mart, BUILDS.c.account, BUILDS.c.window_start)
         was_built_again = and_(BUILDS.c.finished_at < receipts_before, BUILDS.c.id.not_in(newest))
         receipts += _remove(database, BUILDS, was_built_again, dry=dry)
-        is_kept = or_(REPORT_JOBS.c.state.in_([state.value for state in OPEN]), is_untold())
-        receipts += _remove(
-            database, REPORT_JOBS, and_(REPORT_JOBS.c.requested_at < receipts_before, ~is_kept), dry=dry
-        )
+        for each in _expiring():
+            if each.are_receipts:
+                receipts += _remove(database, each.table, each.is_old(receipts_before), dry=dry)
+            elif not dry:
+                _remove(database, each.table, each.is_old(receipts_before), dry=dry)
         if not dry:
             _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
             _remove(database, COMPARISONS, COMPARISONS.c.started_at < receipts_before, dry=dry)
             _remove(database, UNSUMMED_LOADS, _is_marked_again(), dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
+
+
+def _expiring() -> list[Expiring]:
+    return [each for of_one in contributed("retention") for each in of_one]
 
 
 def _remove_snapshots(database: Database, dataset: Dataset, number: int, before: date, *, dry: bool) -> int:
@@ -139,8 +162,8 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
         # The summaries of the column say which pages have rows of loads as old.
         named = union_all(*(select(column).where(column <= last).distinct() for column in columns))
         old = or_(old, and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(named)))
-    names = (REPORT_JOBS.c.load_id, SLICES.c.changed_load_id)
-    kept = newest.union_all(*(select(name).where(name.is_not(None)) for name in names))
+    names = (SLICES.c.changed_load_id, *(each.load_id for each in _expiring()))
+    kept = newest.union_all(*(select(name).where(name.is_not(None)) for name in names if name is not None))
     return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(kept)), dry=dry)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from seller_platform.client.endpoints.accounts import fetch_accounts
-from seller_platform.client.endpoints.reports import download_body, download_report
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamError, UpstreamUnavailableError
+from seller_platform.reports.endpoints import download_body, download_report
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
 from seller_platform_tests.support.raw_server import Answer, framed, sending, serving
 

@@ -24,8 +24,8 @@ from psycopg import sql
 from seller_platform.cli.terminal.root import run
 from seller_platform.contract import Account
 from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.reports.jobs import JobState, move_job, open_job
 from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.jobs.report_jobs import JobState, move_job, open_job
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform_tests.faults.world.bodies import BODIES, DAY, Body, Command, Row

@@ -13,9 +13,9 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
-from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
+from seller_platform.reports.jobs import JobState, ReportJob, job_of
+from seller_platform.reports.loading import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream

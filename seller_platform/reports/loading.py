@@ -15,8 +15,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 from msgspec.structs import replace
 
-from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
-from seller_platform.client.endpoints.reports import request_report as ask_for_report
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Window
@@ -34,8 +32,9 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.connections.request_budget import for_reports
 from seller_platform.ingest.loads.telemetry import observed_load
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
-from seller_platform.warehouse.jobs.report_jobs import (
+from seller_platform.reports.endpoints import Standing, download_report, fetch_status
+from seller_platform.reports.endpoints import request_report as ask_for_report
+from seller_platform.reports.jobs import (
     AWAITED,
     JobState,
     ReportJob,
@@ -45,6 +44,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     open_job,
     untold_jobs,
 )
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.loads.receipts import Receipt, Slice
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.orchestration.assets.reports import report_definitions, request_step
 from seller_platform.orchestration.partitions import add_accounts, asset_key
+from seller_platform.reports.assets import report_definitions, request_step
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream

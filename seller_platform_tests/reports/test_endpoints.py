@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seller_platform.client.endpoints.reports import ReportStatus, Standing, download_report, fetch_status
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
+from seller_platform.reports.endpoints import ReportStatus, Standing, download_report, fetch_status
 from seller_platform.service.reports.csv import csv_lines
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows, api_of
 

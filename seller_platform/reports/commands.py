@@ -17,7 +17,6 @@ from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, account_option
 from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.client.endpoints.reports import download_body
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
@@ -29,7 +28,17 @@ from seller_platform.errors import (
     SellerPlatformError,
 )
 from seller_platform.files import replacing
-from seller_platform.ingest.loads.reports import (
+from seller_platform.reports.endpoints import download_body
+from seller_platform.reports.jobs import (
+    AWAITED,
+    LOST,
+    ReportJob,
+    RequestedReport,
+    job_of,
+    newest_jobs,
+    ready_jobs,
+)
+from seller_platform.reports.loading import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
     ReportOrder,
@@ -40,15 +49,6 @@ from seller_platform.ingest.loads.reports import (
     take_failures,
 )
 from seller_platform.warehouse.connections.accounts import account_of, accounts_named
-from seller_platform.warehouse.jobs.report_jobs import (
-    AWAITED,
-    LOST,
-    ReportJob,
-    RequestedReport,
-    job_of,
-    newest_jobs,
-    ready_jobs,
-)
 from seller_platform.warehouse.loads.receipts import Receipt
 
 _COLUMNS = ("id", "account", "selector", "value", "state", "requested_at")

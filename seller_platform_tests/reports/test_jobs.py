@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from seller_platform.contract import Account
-from seller_platform.warehouse.jobs.report_jobs import (
+from seller_platform.reports.jobs import (
     AWAITED,
     OPEN,
     JobState,
@@ -20,8 +20,8 @@ from seller_platform.warehouse.jobs.report_jobs import (
     ready_jobs,
     untold_jobs,
 )
+from seller_platform.reports.tables import REPORT_JOBS
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import REPORT_JOBS
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)

@@ -14,8 +14,9 @@ from sqlalchemy import ColumnElement, Row, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.errors import RequestError
+from seller_platform.reports.tables import REPORT_JOBS
+from seller_platform.warehouse.loads.retention import Expiring
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import REPORT_JOBS
 
 
 class JobState(Enum):
@@ -36,6 +37,9 @@ class JobState(Enum):
 AWAITED = (JobState.REQUESTED, JobState.PENDING)
 OPEN = (*AWAITED, JobState.READY)
 LOST = (JobState.FAILED, JobState.GIVEN_UP)
+
+REQUESTS_OF_A_REPORT = 10
+"""How many requests an open report may still take; as many are kept for it."""
 
 
 class RequestedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +154,7 @@ def ready_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
 
 def untold_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
     """Return the account's failed reports that no run has reported yet."""
-    return _select(database, REPORT_JOBS.c.account == account, is_untold())
+    return _select(database, REPORT_JOBS.c.account == account, _is_untold())
 
 
 def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
@@ -158,7 +162,7 @@ def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
 
     The run loads the report or reports its failure.
     """
-    return _select(database, or_(_in([JobState.READY]), is_untold()))
+    return _select(database, or_(_in([JobState.READY]), _is_untold()))
 
 
 def job_of(database: Database, number: int) -> ReportJob:
@@ -195,7 +199,7 @@ def _in(states: Sequence[JobState]) -> ColumnElement[bool]:
     return REPORT_JOBS.c.state.in_([state.value for state in states])
 
 
-def is_untold() -> ColumnElement[bool]:
+def _is_untold() -> ColumnElement[bool]:
     """Return the condition for jobs whose problem no run has reported yet."""
     return and_(_in(LOST), REPORT_JOBS.c.told_at.is_(None))
 
@@ -206,3 +210,21 @@ def _select(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob,
 
 def _job(row: Row[Any]) -> ReportJob:
     return msgspec.convert(row, ReportJob, from_attributes=True)
+
+
+EXPIRING = (
+    Expiring(
+        REPORT_JOBS,
+        lambda before: and_(REPORT_JOBS.c.requested_at < before, ~or_(_in(OPEN), _is_untold())),
+        load_id=REPORT_JOBS.c.load_id,
+        are_receipts=True,
+    ),
+)
+"""Those are kept that are open, or whose problem no run has reported yet."""
+
+RESERVED = f"""
+SELECT {REQUESTS_OF_A_REPORT} * count(*)
+FROM platform.report_jobs AS job JOIN platform.accounts AS account ON account.key = job.account
+WHERE account.connection = :connection AND job.state IN ({", ".join(f"'{state.value}'" for state in OPEN)})
+"""  # noqa: S608  # constants of this module
+"""The requests that open reports may still take."""

@@ -18,7 +18,19 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DPS_DATE, JSON, Format, Selector, selector_problem
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.reports import (
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.orchestration.account_names import AccountNames, tag_with_account
+from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
+from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
+from seller_platform.orchestration.mounting import Contribution, Mounted
+from seller_platform.orchestration.partitions import account_partitions
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource, wait_log
+from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
+from seller_platform.reports.jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
+from seller_platform.reports.loading import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
     ReportOrder,
@@ -27,18 +39,7 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
-from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.account_names import AccountNames, tag_with_account
-from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
-from seller_platform.orchestration.partitions import account_partitions
-from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource, wait_log
-from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, newest_receipts
 
 RUN_TAG = "seller_platform/report_run"
@@ -89,6 +90,15 @@ class RequestReports(CheckedConfig):
     @property
     def order(self) -> ReportOrder:
         return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
+
+
+def definitions(component: Mounted) -> Contribution:
+    """Return the job, the sensor and the asset, and the step of the job `daily`, of a component that reads reports."""
+    if REPORT_ROWS not in component.datasets:
+        return Contribution()
+    request = request_step(component.placement)
+    defined = report_definitions(component.history_start, request, placement=component.placement)
+    return Contribution(defined, daily=[request])
 
 
 def report_definitions(
