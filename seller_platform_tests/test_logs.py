@@ -14,13 +14,7 @@ import pytest
 
 from seller_platform.logs import JsonLines, facts, log_context
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.processes import (
-    connect,
-    environment,
-    foreign_environment,
-    free_port,
-    run,
-)
+from seller_platform_tests.support.processes import connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.raw_server import status
 
 pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]

@@ -64,10 +64,7 @@ def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, 
         '7-260114PUSD,01/14/2026,Marketplace payouts,80.00,,"Payouts: =North, Pine US (us-1)",,USD,,',
         '7-260114PUSD,01/14/2026,Marketplace balance,20.00,,"Balance carried forward: =North, Pine US (us-1)",,USD,,',
     ]
-    assert [Path(each).name for each in xero["files"]] == [
-        "xero-2026-01-us-1-JPY.csv",
-        "xero-2026-01-us-1-USD.csv",
-    ]
+    assert [Path(each).name for each in xero["files"]] == ["xero-2026-01-us-1-JPY.csv", "xero-2026-01-us-1-USD.csv"]
     assert (folder / "xero-2026-01-us-1-JPY.csv").read_text().splitlines() == [
         "*Narration,*Date,Description,*AccountCode,*TaxRate,*Amount,TrackingName1,TrackingOption1,TrackingName2,"
         "TrackingOption2",

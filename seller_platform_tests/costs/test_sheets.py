@@ -112,11 +112,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "us-1",
-            "fr-1",
-            "account: there is no account 'fr-1'; the accounts are: de-2, us-1, xx-1",
-        ),
+        ("us-1", "fr-1", "account: there is no account 'fr-1'; the accounts are: de-2, us-1, xx-1"),
         ("us-1", "twin", "account: several accounts are named 'twin': de-2 (Twin), xx-1 (Twin)"),
         (",A,", ",,", "sku: '' is not a SKU"),
         ("2026-01-01", "2026-1-1", "from_date: '2026-1-1' is not a day, written as 2026-03-31"),

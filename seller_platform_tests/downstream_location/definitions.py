@@ -80,11 +80,6 @@ def outlook(
     )
 
 
-ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
-    *seller_asset_specs(),
-    whole_history,
-    ledger_total,
-    outlook,
-]
+ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [*seller_asset_specs(), whole_history, ledger_total, outlook]
 
 defs = dg.Definitions(assets=ASSETS, resources={IO_MANAGER_KEY: WarehouseIOManager()}, executor=dg.in_process_executor)

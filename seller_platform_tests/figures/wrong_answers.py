@@ -102,10 +102,7 @@ def changed(change: Callable[[Dataset, WireRow], WireRow], days: int | None = No
 
 
 def repeated(
-    times: int,
-    days: int | None,
-    share: float = 1,
-    change: Callable[[Dataset, WireRow], WireRow] = lambda _, row: row,
+    times: int, days: int | None, share: float = 1, change: Callable[[Dataset, WireRow], WireRow] = lambda _, row: row
 ) -> Change:
     """Return what lists a share of the rows of some days again, or one row of them many times."""
 

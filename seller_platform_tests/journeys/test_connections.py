@@ -32,9 +32,7 @@ class Shell:
     @property
     def bare(self) -> dict[str, str]:
         return environment(
-            self.home,
-            SELLER_PLATFORM_DATABASE_URL=self.database_url,
-            SELLER_PLATFORM_HISTORY_START="2026-01-01",
+            self.home, SELLER_PLATFORM_DATABASE_URL=self.database_url, SELLER_PLATFORM_HISTORY_START="2026-01-01"
         )
 
     def pointing_at(self, name: str) -> dict[str, str]:

@@ -120,9 +120,7 @@ def test_the_demo_lands_everything_and_its_commands_show_it(
     assert "net_profit" in shown[1].stdout
     assert "North Pine US" in shown[0].stdout
     assert re.search(
-        r"^(Everything is loaded, and nothing|contradicted +marts\.cost_coverage of )",
-        shown[0].stdout,
-        re.MULTILINE,
+        r"^(Everything is loaded, and nothing|contradicted +marts\.cost_coverage of )", shown[0].stdout, re.MULTILINE
     )
     assert {load["slices"] for load in loads if load["dataset"] == "orders"} == {months}
     if earlier:

@@ -71,11 +71,7 @@ def _text(stream: IO[str]) -> str:
 
 @pytest.mark.parametrize(
     ("arguments", "module", "number"),
-    [
-        (["status"], "click", signal.SIGINT),
-        (["sync"], "sqlalchemy", signal.SIGTERM),
-        (["dev"], "httpx", signal.SIGINT),
-    ],
+    [(["status"], "click", signal.SIGINT), (["sync"], "sqlalchemy", signal.SIGTERM), (["dev"], "httpx", signal.SIGINT)],
 )
 def test_a_signal_during_imports_ends_in_a_sentence(
     tmp_path: Path, arguments: list[str], module: str, number: signal.Signals
@@ -152,10 +148,7 @@ def test_an_embedded_server_is_not_left_behind(tmp_path: Path) -> None:
     home = tmp_path / 'a "home" of $HOME, 100 %s'
     log = home / "sandbox/service.log"
     with started(["demo"], environment(home), forked=False) as (command, _, errors):
-        wait_for(
-            lambda: log.exists() or command.poll() is not None,
-            explain=lambda _: _text(errors),
-        )
+        wait_for(lambda: log.exists() or command.poll() is not None, explain=lambda _: _text(errors))
         os.kill(command.pid, signal.SIGTERM)
 
         ended = command.wait(SOON_SECONDS)

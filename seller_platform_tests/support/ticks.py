@@ -114,6 +114,5 @@ def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg
         "seller_api": dg.ResourceDefinition.none_resource(),
     }
     return dg.Definitions.merge(
-        dg.Definitions(assets=[*inputs, *marts], resources=resources),
-        following_definitions(followers, HISTORY_START),
+        dg.Definitions(assets=[*inputs, *marts], resources=resources), following_definitions(followers, HISTORY_START)
     )

@@ -235,11 +235,7 @@ def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answe
         lambda api: download_report(api, BERLIN, "7", form, "2026-03-10", KeptRows()),
         lambda api: download_body(api, BERLIN, "7", form, io.BytesIO()),
     ):
-        with (
-            sending(*answers) as url,
-            api_at(url) as api,
-            pytest.raises(SellerPlatformError, match=problem),
-        ):
+        with sending(*answers) as url, api_at(url) as api, pytest.raises(SellerPlatformError, match=problem):
             ask(api)
 
 

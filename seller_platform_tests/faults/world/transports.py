@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from seller_platform_tests.faults.world.bodies import Command, Ending
-from seller_platform_tests.support.raw_server import (
-    Answer,
-    Fault,
-    drip,
-    html_page,
-    reset_in_the_body,
-    sent,
-    status,
-)
+from seller_platform_tests.support.raw_server import Answer, Fault, drip, html_page, reset_in_the_body, sent, status
 
 Change = Callable[[bytes], bytes]
 _EVERY = 1_000_000

@@ -227,9 +227,7 @@ def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
     assert added == BOTH
 
 
-def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
-    installed: Installation,
-) -> None:
+def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(installed: Installation) -> None:
     installed.tick()
     installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]
     installed.tick(minutes=60)

@@ -9,13 +9,7 @@ import pytest
 
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform_tests.support.platform import (
-    KEYS,
-    MONTHS,
-    ROW_COUNT,
-    Platform,
-    reported_partitions,
-)
+from seller_platform_tests.support.platform import KEYS, MONTHS, ROW_COUNT, Platform, reported_partitions
 from seller_platform_tests.support.receipts import receipts_of_run
 
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
@@ -81,12 +75,7 @@ def _with_sku(sku: str | None) -> Callable[[Rows], Rows]:
     [
         (DAILY, _with_sku("SKU 1"), "keys_are_unique", "1 of 4 rows have the key of another row"),
         (DAILY, _with_sku(None), "keys_are_present", "1 of 4 rows have no value in their key: row 4 of page 1 (sku)"),
-        (
-            DAILY,
-            _with_sku("a\0\ud800"),
-            "values_are_readable",
-            "row 4 of page 1 (sku). U+FFFD is stored in its place",
-        ),
+        (DAILY, _with_sku("a\0\ud800"), "values_are_readable", "row 4 of page 1 (sku). U+FFFD is stored in its place"),
         (
             DAILY,
             lambda rows: [{**row, "units_ordered": "two"} for row in rows] * 2,

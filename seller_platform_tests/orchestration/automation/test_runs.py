@@ -59,8 +59,5 @@ def test_the_tags_of_a_run_name_its_range_its_reading_and_its_account() -> None:
 
     assert one.tags[ACCOUNT_TAG] == KEYS[0]
     assert one.tags[REFRESH_TAG] == CHANGED
-    assert many.tags == {
-        "dagster/asset_partition_range_start": KEYS[0],
-        "dagster/asset_partition_range_end": KEYS[1],
-    }
+    assert many.tags == {"dagster/asset_partition_range_start": KEYS[0], "dagster/asset_partition_range_end": KEYS[1]}
     assert PlannedRun((ORDERS,)).tags == {}

@@ -78,9 +78,7 @@ class Desk:
 
     def launch(self, job: str, op: str, **config: Any) -> dg.ExecuteInProcessResult:
         return self.definitions.resolve_job_def(job).execute_in_process(
-            instance=self.platform.instance,
-            run_config={"ops": {op: {"config": config}}},
-            raise_on_error=False,
+            instance=self.platform.instance, run_config={"ops": {op: {"config": config}}}, raise_on_error=False
         )
 
     def extend(self, first_month: str) -> dg.ExecuteInProcessResult:

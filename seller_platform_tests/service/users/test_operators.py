@@ -94,10 +94,7 @@ def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> No
         login_again = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
 
     assert open_before == (200, 200)
-    assert [*listed.items()] == [
-        (ANN, ("closed", ("de-2", "fr-3", "it-4", "us-1"))),
-        (BOB, ("active", ("gb-5",))),
-    ]
+    assert [*listed.items()] == [(ANN, ("closed", ("de-2", "fr-3", "it-4", "us-1"))), (BOB, ("active", ("gb-5",)))]
     assert (read, refreshed.json()["error"]) == (401, "invalid_grant")
     assert shown.headers["location"].startswith("/login")
     assert login.status_code == 401
