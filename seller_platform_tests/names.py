@@ -54,16 +54,7 @@ def stored_names() -> dict[str, str]:
 
 
 def renewed(kept: Mapping[str, str], names: Iterable[str], version: str = __version__) -> str:
-    """Return the text of the file.
-
-    Args:
-        kept: The names of the file so far, with their versions.
-        names: The names of the code.
-        version: The version of the code.
-
-    Raises:
-        ValueError: A name is gone that an earlier version of the same major version has.
-    """
+    """Return the text of the file."""
     names = sorted({*names})
     first, now = Version(f"{Version(version).major}"), Version(version)
     gone = sorted(name for name in {*kept} - {*names} if first <= Version(kept[name]) < now)
@@ -73,11 +64,7 @@ def renewed(kept: Mapping[str, str], names: Iterable[str], version: str = __vers
 
 
 def current_names(database_url: str) -> Iterator[str]:
-    """Yield the names of tables, commands, exit codes, settings, Dagster, documents, HTTP and Python.
-
-    Args:
-        database_url: A database at the newest revision.
-    """
+    """Yield the names of tables, commands, exit codes, settings, Dagster, documents, HTTP and Python."""
     with psycopg.connect(database_url) as connection:
         for (column,) in connection.execute(_COLUMNS):
             if column.startswith(TABLES):

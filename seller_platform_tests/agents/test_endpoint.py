@@ -53,11 +53,7 @@ HERE = "http://localhost:51004/callback"
 
 
 class Host:
-    """An MCP host of Ann, who ticks what `choices` say on the consent page.
-
-    Attributes:
-        consent: The consent page.
-    """
+    """An MCP host of Ann, who ticks what `choices` say on the consent page."""
 
     def __init__(self, base_url: str, documents: Documents, path: str = "/mcp", /, **choices: str | None) -> None:
         self.base_url, self.path, self.choices = base_url, path, choices

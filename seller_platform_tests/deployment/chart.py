@@ -29,11 +29,7 @@ _LOWEST_PORT = 1024
 
 
 def objects_of(chart: Path) -> list[dict[str, Any]]:
-    """Return the objects of Kubernetes that Helm makes of the chart with our values.
-
-    Raises:
-        helm_python.HelmValuesError: The values do not meet the schema of the chart.
-    """
+    """Return the objects of Kubernetes that Helm makes of the chart with our values."""
     import helm_python  # type: ignore[import-not-found]  # only this program needs it
 
     values = yaml.safe_load((TOP / "docker" / "helm" / "values.yaml").read_text())

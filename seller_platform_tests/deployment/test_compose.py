@@ -190,7 +190,6 @@ class Requests:
 
     Attributes:
         released: Lists of the other half of the accounts are answered only after it is set.
-        under_way: The requests that are being answered.
         twice: Requests that came while the same one was being answered.
     """
 

@@ -100,11 +100,7 @@ def load_orders(pipe: Any, site: Site, folder: Path, largest_file: int) -> None:
 
 
 def load_wide(broken: Broken, folder: Path, *, largest_file: int = resource.RLIM_INFINITY) -> Any:
-    """Load about 700 orders of 16 KiB each in a process of its own, which alone is affected by a full disk.
-
-    Returns:
-        Its receipt or its error.
-    """
+    """Load about 700 orders of 16 KiB each in a process of its own, which alone is affected by a full disk."""
     broken.server.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
     process, pipe = begin(load_orders, broken.site, folder, largest_file)
     result = pipe.recv()

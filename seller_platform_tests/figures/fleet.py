@@ -53,12 +53,7 @@ _SLICES = """
 
 
 def fill_warehouse(database: Database, keys: Sequence[str], months: Sequence[Window]) -> None:
-    """Store that every slice was loaded half an hour ago.
-
-    Args:
-        keys: The keys of the accounts.
-        months: The months of history, up to the current one.
-    """
+    """Store that every slice was loaded half an hour ago."""
     account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S")
     connect_accounts(database, [(key, account) for key in keys])
     values = {

@@ -253,11 +253,7 @@ def _run(pipe: Connection, account_count: int, month_count: int, rows: int) -> N
 
 @contextmanager
 def free_service(account_count: int, month_count: int, rows: int) -> Iterator[str]:
-    """Run the service in a process of its own, and yield its URL.
-
-    Args:
-        rows: Rows of each account, month and list.
-    """
+    """Run the service in a process of its own, and yield its URL."""
     spawned = multiprocessing.get_context("spawn")
     parent_end, child_end = spawned.Pipe()
     process = spawned.Process(target=_run, args=(child_end, account_count, month_count, rows), daemon=True)

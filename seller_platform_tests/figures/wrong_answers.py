@@ -402,11 +402,7 @@ class Bench:
     database: Database
 
     def read(self, about: About, key: str, window: Window, now: datetime) -> None:
-        """Refresh: read a slice, and once more if the reading is implausible; or all of a connection.
-
-        Raises:
-            SellerPlatformError: Something is held, or was refused.
-        """
+        """Refresh: read a slice, and once more if the reading is implausible; or all of a connection."""
         with time_machine.travel(now, tick=True), api_of(about, time=FakeTime()) as api:
             if isinstance(about, Market):
                 self._read_market(about, api, now)

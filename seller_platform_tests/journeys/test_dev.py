@@ -53,7 +53,6 @@ class EveryFourth:
     """A plan that breaks every fourth answer, each time in another way.
 
     Attributes:
-        dealt: How often each fault was dealt.
         is_over: Whether the network breaks nothing from now on.
     """
 

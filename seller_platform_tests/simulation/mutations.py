@@ -41,7 +41,6 @@ class Mutation:
 
     Attributes:
         name: A sentence that says what the product does wrongly.
-        file: The module, below the package.
         old: A part of one line that occurs once in the module.
         new: What replaces it.
     """
@@ -56,11 +55,7 @@ class Mutation:
         return _PACKAGE / self.file
 
     def applied(self, text: str) -> str:
-        """Return the text of the module with the mistake.
-
-        Raises:
-            ValueError: The old text does not occur exactly once.
-        """
+        """Return the text of the module with the mistake."""
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file} has {self.old!r} {text.count(self.old)} times, not once")
         return text.replace(self.old, self.new)

@@ -24,12 +24,7 @@ class EventLog:
         return len(self._events)
 
     def add(self, seconds: float, actor: str, kind: str, subject: object) -> None:
-        """Add an event.
-
-        Args:
-            seconds: The world's time.
-            subject: It becomes text when the log is written.
-        """
+        """Add an event."""
         self._events.append((seconds, actor, kind, subject))
 
     def lines(self) -> Iterator[str]:
@@ -135,11 +130,7 @@ class Scheduler:
         self._hub.switch()
 
     def run_event(self) -> Actor | None:
-        """Let one actor go on to its next yield point, and return it; None where none is left.
-
-        Raises:
-            StuckError: Actors are left, and each waits for another.
-        """
+        """Let one actor go on to its next yield point, and return it; None where none is left."""
         ready = self._ready()
         if not ready:
             sleeping = [each.wakes_at for each in self.actors if each.may_go_on is None]

@@ -88,7 +88,6 @@ class Tables:
     """The rows of all judged tables, and the receipts and report jobs by number.
 
     Attributes:
-        rows: The rows by dataset.
         former: The rows in schema `history`, by dataset.
         gone: How many of them each load moved there, by dataset.
     """

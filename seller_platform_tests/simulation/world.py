@@ -118,8 +118,6 @@ class World:
     """A run of a plan.
 
     Attributes:
-        datasets: The lists of this run.
-        months: The months of the history, oldest first.
         connecting: The actor that authorises the connection again.
         changing_keys: The actor that replaces the secret key.
         per_day: How many requests a day the connection may send; None for any number.
@@ -211,11 +209,7 @@ class World:
         self.failures.append(report)
 
     def play(self) -> None:
-        """Play the run.
-
-        Raises:
-            Violation: A promise of the product is broken.
-        """
+        """Play the run."""
         self._prepare()
         items = self.plan.kept
         while len(self.log) < self.plan.last_event:
@@ -352,11 +346,7 @@ class World:
             self.endure(error)
 
     def endure(self, error: SellerPlatformError) -> None:
-        """Log an error that ends an action.
-
-        Raises:
-            Violation: No fault explains it.
-        """
+        """Log an error that ends an action."""
         self.say(f"ended with {type(error).__name__}")
         if isinstance(error, SecretKeyError):
             raise Violation(str(error))

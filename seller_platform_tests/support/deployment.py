@@ -106,7 +106,6 @@ class UnderWay:
     """The backfills and runs that the UI shows.
 
     Attributes:
-        backfills: The status of each backfill, by its id.
         runs: Every run's status, and whether it takes up another that ended.
     """
 

@@ -44,12 +44,7 @@ _codes: list[int] = []  # of the command that this process runs, once it ends
 
 
 class ForkedCommand:
-    """A running command, with what `subprocess.Popen` has, too.
-
-    Attributes:
-        arguments: The words after `seller-platform`.
-        pid: The number of its process.
-    """
+    """A running command, with what `subprocess.Popen` has, too."""
 
     def __init__(
         self, arguments: Sequence[str], variables: Mapping[str, str], *, output: IO[str], errors: IO[str], folder: Path
@@ -89,14 +84,7 @@ class ForkedCommand:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the process and return its exit code.
-
-        Returns:
-            The negative number of the signal if a signal ended it.
-
-        Raises:
-            subprocess.TimeoutExpired: It did not end within `timeout` seconds.
-        """
+        """Wait for the end of the process and return its exit code."""
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(list(self.arguments), timeout or 0)

@@ -114,11 +114,8 @@ class RawServer:
     """A running server.
 
     Attributes:
-        url: The base URL.
-        answer: Returns the answer to a request.
         plan: Returns the fault of a request; None sends the answer whole. It may be replaced at any time.
         seen: How often each method and path was requested.
-        faults: How many answers were sent by a fault.
     """
 
     answer: Callable[[Request], Answer]

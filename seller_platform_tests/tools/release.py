@@ -52,10 +52,6 @@ def build(clone: Path, dist: Path, *, repository: str | None = None) -> Path:
         clone: Only its last commit counts: untracked and ignored files are not built.
         dist: The folder to create.
         repository: The URL of the repository on GitHub, for links of the README. Without it they stay relative.
-
-    Raises:
-        FileExistsError: The folder exists.
-        subprocess.CalledProcessError: git or hatchling has failed.
     """
     dist.mkdir()
     epoch = int(_git(clone, "log", "-1", "--format=%ct"))
@@ -76,14 +72,7 @@ def build(clone: Path, dist: Path, *, repository: str | None = None) -> Path:
 
 
 def run_demo(wheel: Path, python: str) -> None:
-    """Install a wheel into an empty environment, and run the demo of one account and month in an empty folder.
-
-    Args:
-        python: A version or a path, as `uv venv --python` takes it.
-
-    Raises:
-        subprocess.CalledProcessError: A command has failed.
-    """
+    """Install a wheel into an empty environment, and run the demo of one account and month in an empty folder."""
     with temporary_folder() as top:
         home, programs = top / "an empty folder", top / "an environment" / "bin"
         home.mkdir()

@@ -55,11 +55,6 @@ def build(folder: Path, *, url: str | None = None, repository: str | None = None
     Args:
         url: Where the site is published; without it, the page of status 404 works only at the top of a host.
         repository: The URL that is linked below every page.
-
-    Raises:
-        ValueError: A page links a file that is neither page nor image of the site.
-        ValueError: A diagram has no description.
-        CalledProcessError: A link leads to no heading of a page. The generator has printed which.
     """
     with temporary_folder() as work:
         for source, address in addresses().items():

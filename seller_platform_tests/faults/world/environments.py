@@ -25,10 +25,6 @@ class Environment:
 
     Attributes:
         variables: Of the process; the URLs of the world stand in braces.
-        base_url: Of the API.
-        role: Settings of the login.
-        database: Settings of the database.
-        encoding: Of the database.
         ending: How each command ends; None where the environment changes nothing.
     """
 

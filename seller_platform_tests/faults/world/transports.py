@@ -24,7 +24,6 @@ class Transport:
     Attributes:
         answers: How many answers it concerns; all others have a length and nothing else.
         ending: How the command ends; None where the body arrives in the end.
-        commands: The commands that it concerns.
         pause_seconds: The longest pause before another try is at least this long.
     """
 

@@ -29,9 +29,6 @@ def install(name: str, folder: Path) -> Path:
 
     Args:
         name: A peer, or `sync` for this clone with the versions of the image.
-
-    Raises:
-        subprocess.CalledProcessError: A package cannot be installed here; `stderr` has the reason.
     """
     python = folder / name / "bin" / "python"
     if python.exists():
@@ -53,13 +50,7 @@ def _uv(*arguments: str) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """What a pipeline has to load.
-
-    Attributes:
-        url: The upstream.
-        database: The URL of an empty database.
-        folder: Where the tool keeps its files.
-    """
+    """What a pipeline has to load."""
 
     url: str
     database: str
