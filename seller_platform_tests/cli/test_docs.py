@@ -5,7 +5,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import Result
 from jsonschema import ValidationError
@@ -49,7 +48,8 @@ def test_a_wrong_name_is_answered_with_similar_ones_and_all() -> None:
 
 
 def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
-    schemas = {names: schema_of(names, COMMAND_LINE) for command, names in all_commands() if _prints_json(command)}
+    printing = (names for command, names in all_commands() if any("--json" in each.opts for each in command.params))
+    schemas = {names: schema_of(names, COMMAND_LINE) for names in printing}
 
     objects = [each for schema in schemas.values() for each in schema["$defs"].values() if "properties" in each]
     assert {("sync",), ("costs", "plan"), ("docs",), ("query",), ("service", "user", "list")} <= schemas.keys()
@@ -80,10 +80,6 @@ def test_the_schema_of_a_command_is_printed() -> None:
     for words in ("costs", "plan", "keys generate"):
         with pytest.raises(RequestError, match=f"no command '{words}' takes --json; `seller-platform docs json` lists"):
             invoke(COMMAND_LINE, ["docs", "--schema", words], catch_exceptions=False)
-
-
-def _prints_json(command: click.Command) -> bool:
-    return any("--json" in parameter.opts for parameter in command.params)
 
 
 @pytest.mark.parametrize("width", [40, 80])

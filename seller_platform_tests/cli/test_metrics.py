@@ -27,14 +27,6 @@ STOCK = dataset_named("warehouse_stock")
 SHOP = Account(1, 'Shop "1"', "US", "USD", "America/Los_Angeles", "US", "S1")
 
 
-def _samples(page: str) -> dict[tuple[str, ...], float]:
-    return {
-        (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-    }
-
-
 def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, tmp_path: Path) -> None:
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
     save_accounts(database, "ana", [("us-1", SHOP)])
@@ -62,7 +54,11 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
         answer = httpx.get(address[0], timeout=PATIENCE_SECONDS)
         process.terminate()
 
-    samples = _samples(answer.text)
+    samples = {
+        (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
     assert samples["seller_platform_loads_total", "us-1", "warehouse_stock"] == 2
     assert samples["seller_platform_requests_total", "us-1", "warehouse_stock"] == 6
     for dataset, kind in (("warehouse_stock", "mismatched"), ("inventory", "held")):

@@ -103,12 +103,6 @@ def _flood(url: str, folder: Path, *, networks: int, slow: int) -> Iterator[Path
         end_group(process)
 
 
-def _connections_of(port: int) -> int:
-    """Return how many connections of clients the processes of a port have."""
-    is_open = re.compile(rf" *\d+: [0-9A-F]+:{port:04X} [0-9A-F:]+ 01 ")
-    return sum(is_open.match(line) is not None for line in Path("/proc/net/tcp").read_text().splitlines())
-
-
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="connections are counted in Linux's /proc/net/tcp")
 @pytest.mark.parametrize(
     ("networks", "slow"),
@@ -130,7 +124,8 @@ def test_one_idle_user_is_answered_beside_networks_that_flood(
         for _ in range(5):
             refreshed.append(service.refresh(anonymous, token))
             token = refreshed[-1].json()["refresh_token"]
-        connections = _connections_of(port)
+        is_open = re.compile(rf" *\d+: [0-9A-F]+:{port:04X} [0-9A-F:]+ 01 ")
+        connections = sum(map(bool, map(is_open.match, Path("/proc/net/tcp").read_text().splitlines())))
         flooded = json.loads(counts.read_text().splitlines()[-1])
 
     assert {answer.status_code for answer in (*answers, *refreshed)} == {200}

@@ -11,7 +11,7 @@ from seller_platform.counts import count_of
 from seller_platform_tests.figures.measuring import server_seconds
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.reach import problems_of, reachable
-from seller_platform_tests.simulation.runs import Outcome, Player, play_seeds, served, shrunk
+from seller_platform_tests.simulation.runs import Player, play_seeds, served, shrunk
 
 _LAST_LINES = 25
 _BETWEEN_REPORTS = 100
@@ -51,7 +51,9 @@ def main(
         failed = min((each for each in outcomes if each.failure), key=lambda each: each.plan.seed, default=None)
         if failed is None:
             played = sum(each.events for each in outcomes)
-            seconds = f"{_cpu_seconds():.1f} s of CPU, and {server_seconds(server):.1f} s of PostgreSQL"
+            usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+            own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+            seconds = f"{own:.1f} s of CPU, and {server_seconds(server):.1f} s of PostgreSQL"
             problems = problems_of(expected, counts)
             for problem in problems:
                 print(problem)
@@ -61,21 +63,10 @@ def main(
         if shrink and keep is None:
             player = Player(server, "shrinking")
             failed = shrunk(failed, player.play)
-        _show(failed)
+        print("\n".join([*(f"  {item}" for item in failed.plan.kept), *failed.lines[-_LAST_LINES:]]))
+        print(failed.details or failed.failure)
+        print(f"Repeat it with: {failed.plan.command} --log")
     sys.exit(1)
-
-
-def _show(failed: Outcome) -> None:
-    for item in failed.plan.kept:
-        print(f"  {item}")
-    print("\n".join(failed.lines[-_LAST_LINES:]))
-    print(failed.details or failed.failure)
-    print(f"Repeat it with: {failed.plan.command} --log")
-
-
-def _cpu_seconds() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":

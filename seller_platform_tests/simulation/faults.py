@@ -106,7 +106,9 @@ class FaultyTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, perhaps with a fault."""
-        self._scheduler.yield_turn("http", f"{request.method} {request.url.path} {_asked(request)}".rstrip())
+        names = ("start_date", "end_date", "sales_channel", "page", "per_page", "report_id")
+        asked = (request.url.params[name] for name in names if name in request.url.params)
+        self._scheduler.yield_turn("http", " ".join([request.method, request.url.path, *asked]))
         fault = self._faults.take(request, self._upstream.clock.monotonic())
         if request.url.path != TOKEN:
             self._upstream.sent.append(self._upstream.clock.now())
@@ -234,9 +236,3 @@ def _page_of(answer: httpx.Response) -> Mapping[str, Any] | None:
     except ValueError:  # a report
         return None
     return body if isinstance(body, dict) and "current_page" in body else None
-
-
-def _asked(request: httpx.Request) -> str:
-    """Return what a log says of the parameters."""
-    names = ("start_date", "end_date", "sales_channel", "page", "per_page", "report_id")
-    return " ".join(request.url.params[name] for name in names if name in request.url.params)

@@ -199,8 +199,9 @@ def shrunk(outcome: Outcome, play: Callable[[Plan], Outcome]) -> Outcome:
     kept = [item.number for item in outcome.plan.kept]
     parts = 2
     while len(kept) > 1 and runs < _MOST_RUNS:
-        for part in _divided(kept, parts):
-            rest = [number for number in kept if number not in part]
+        size = -(-len(kept) // parts)
+        for first in range(0, len(kept), size):
+            rest = [*kept[:first], *kept[first + size :]]
             runs += 1
             tried = play(replace(outcome.plan, keep=frozenset(rest)))
             if tried.failure is not None:
@@ -211,8 +212,3 @@ def shrunk(outcome: Outcome, play: Callable[[Plan], Outcome]) -> Outcome:
                 break
             parts = min(len(kept), 2 * parts)
     return smallest
-
-
-def _divided(numbers: Sequence[int], parts: int) -> list[Sequence[int]]:
-    size = -(-len(numbers) // parts)
-    return [numbers[first : first + size] for first in range(0, len(numbers), size)]

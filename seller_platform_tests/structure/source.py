@@ -57,7 +57,7 @@ class Module:
 @cache
 def modules(package: Path = PRODUCT) -> tuple[Module, ...]:
     """Return the modules of a package by name, numbered migrations left out."""
-    paths = sorted(path for path in package.rglob("*.py") if not is_migration(path))
+    paths = sorted(path for path in package.rglob("*.py") if path.parts[-3:-1] != ("migrations", "versions"))
     return tuple(Module(_dotted(path), path) for path in paths)
 
 
@@ -68,11 +68,6 @@ def folders(package: Path = PRODUCT) -> dict[Path, list[Module]]:
         if not module.is_package:
             inside[module.path.parent].append(module)
     return inside
-
-
-def is_migration(path: Path) -> bool:
-    """Whether a file is one of the numbered migrations."""
-    return path.parent.name == "versions" and path.parent.parent.name == "migrations"
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[Documented, ast.Constant]]:

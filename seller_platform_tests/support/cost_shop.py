@@ -103,13 +103,9 @@ def open_shop(databases: Databases, home: Path) -> Iterator[Shop]:
     """Serve a shop with three accounts of three products, and connect a warehouse to it."""
     with databases.lent() as database, databases.lent() as warehouse, served(database, database.url) as running:
         for account in (US, DE, GB):
-            add_products(database, account, SKUS)
+            for number, sku in enumerate(SKUS):
+                add_product(database, account, sku, f"ASIN-{number}")
         yield _connected(running, warehouse, home)
-
-
-def add_products(database: Database, account: str, skus: Sequence[str]) -> None:
-    for number, sku in enumerate(skus):
-        add_product(database, account, sku, f"ASIN-{number}")
 
 
 def period(first: str, last: str, amount: float = 3, *, currency: str = "USD", **element: Any) -> dict[str, Any]:

@@ -145,7 +145,11 @@ def _serve(listener: socket.socket) -> None:
     The number of the process is sent to whoever has requested it, and then its status.
     """
     atexit.register(_end_command)  # before what libraries register, and so executed after that
-    _import_everything()
+    for module in pkgutil.walk_packages(seller_platform.__path__, f"{seller_platform.__name__}."):
+        if not module.name.startswith(_IMPORTED_LATE) and not module.name.endswith("__main__"):
+            import_module(module.name)
+    for name in _IMPORTED_BY_USE:
+        import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy all pages of the parent
     users = [listener.accept()[0]]
@@ -214,14 +218,6 @@ def _end_command() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_codes[0])
-
-
-def _import_everything() -> None:
-    for module in pkgutil.walk_packages(seller_platform.__path__, f"{seller_platform.__name__}."):
-        if not module.name.startswith(_IMPORTED_LATE) and not module.name.endswith("__main__"):
-            import_module(module.name)
-    for name in _IMPORTED_BY_USE:
-        import_module(name)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from itertools import combinations, product
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK
@@ -247,13 +247,9 @@ def recorded(
     recording = Recording(root, observe, fails)
     with pytest.MonkeyPatch.context() as patched, listening(recording.reach):
         for name in CALLS:
-            patched.setattr(os, name, _wrapped(recording, name))
+            call = partial(recording.call, name, function := getattr(os, name))
+            patched.setattr(os, name, wraps(function)(call))
         yield recording
-
-
-def _wrapped(recording: Recording, name: str) -> Callable[..., Any]:
-    function = getattr(os, name)
-    return wraps(function)(lambda *arguments, **options: recording.call(name, function, *arguments, **options))
 
 
 @contextmanager

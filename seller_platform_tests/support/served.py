@@ -144,7 +144,11 @@ def served(
     registry: CollectorRegistry | None = None,
     limits: Limits = WIDE,
 ) -> Iterator[Served]:
-    _populate(database)
+    list_accounts(database, ACCOUNTS)
+    for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
+        add_user(database, email, granted)
+        for title, members in GROUPS[email].items():
+            set_group(database, email, title, members)
     client_id, client_secret = add_application(database, "Reader <1>", CALLBACK)
     with running_app(url, worker_pace=worker_pace, registry=registry, limits=limits) as base_url:
         yield Served(base_url, database, client_id, client_secret)
@@ -358,14 +362,6 @@ def with_connection(url: str, act: Callable[[Connection], Awaitable[Result]]) ->
             return await act(connection)
 
     return with_store(url, run)
-
-
-def _populate(database: Database) -> None:
-    list_accounts(database, ACCOUNTS)
-    for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
-        add_user(database, email, granted)
-        for title, members in GROUPS[email].items():
-            set_group(database, email, title, members)
 
 
 def add_user(database: Database, email: str, accounts: Sequence[str]) -> int:

@@ -51,7 +51,10 @@ def tls_proxy(certificate: Path) -> Iterator[tuple[int, list[int]]]:
             context.wrap_socket(plain, server_side=True) as client,
             socket.create_connection(("127.0.0.1", targets[0])) as service,
         ):
-            pass_on(client, service)
+            back = threading.Thread(target=_pump, args=(service, client), daemon=True)
+            back.start()
+            _pump(client, service)
+            back.join()
 
     with listening(serve) as port:
         yield port, targets
@@ -74,14 +77,6 @@ def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         threading.Thread(target=accept, daemon=True).start()
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
-
-
-def pass_on(client: socket.socket, server: socket.socket) -> None:
-    """Pass bytes on in both directions until both ends have sent everything."""
-    back = threading.Thread(target=_pump, args=(server, client), daemon=True)
-    back.start()
-    _pump(client, server)
-    back.join()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

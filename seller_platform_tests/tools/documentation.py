@@ -115,12 +115,6 @@ def _definitions() -> dg.Definitions:
     return definitions_for(read_settings().model_copy(update={"export_dir": "/exports"}))
 
 
-def _specs() -> list[dg.AssetSpec]:
-    graph = _definitions().resolve_asset_graph()
-    specs = [graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys]
-    return sorted(specs, key=lambda spec: spec.key.to_user_string())
-
-
 def _peers() -> str:
     """Return a row for each tool of the figure `peers`, from the document that its last run has left."""
     document = json.loads((_TOP / "seller_platform_tests" / "figures" / "peers.json").read_text())
@@ -154,7 +148,9 @@ def _assets() -> str:
     """Return the assets except the datasets, which have another table."""
 
     def rows() -> Iterator[tuple[str, ...]]:
-        for spec in _specs():
+        graph = _definitions().resolve_asset_graph()
+        specs = (graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys)
+        for spec in sorted(specs, key=lambda spec: spec.key.to_user_string()):
             if spec.key.path[0] != "seller":
                 partitions = (
                     "account × month"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
-from seller_platform.contract import DATASETS, Column, Dataset, Kind, Source, Window, dataset_named
+from seller_platform.contract import DATASETS, Dataset, Kind, Source, Window, dataset_named
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import ContractViolationError, ErrorAnswerError, UnreadableBodyError
 
@@ -100,16 +100,10 @@ def _row(draw: st.DrawFn, dataset: Dataset) -> tuple[str, str]:
             continue
         value = draw(_VALUES[column.kind]())
         own.append(_field(column.name, value.own))
-        other += [_field(name, value.other) for name in draw(st.sampled_from(_names(column)))]
+        aliases = [(alias,) for alias in column.aliases]
+        names = [(column.name,), *aliases, *((column.name, *alias) for alias in aliases)]
+        other += [_field(name, value.other) for name in draw(st.sampled_from(names))]
     return "{" + ",".join(own) + "}", "{" + ", ".join(draw(st.permutations(other))) + "}"
-
-
-def _names(column: Column) -> list[tuple[str, ...]]:
-    return [
-        (column.name,),
-        *((alias,) for alias in column.aliases),
-        *((column.name, alias) for alias in column.aliases),
-    ]
 
 
 def _field(name: str, text: str) -> str:

@@ -36,13 +36,6 @@ def _evaluation(platform: Platform, dataset: Dataset, name: str) -> dg.AssetChec
     return record.evaluation
 
 
-def _lines(evaluation: dg.AssetCheckEvaluation) -> Rows:
-    """Return the table of what fails."""
-    table = evaluation.metadata["failing"]
-    assert isinstance(table, dg.TableMetadataValue)
-    return [dict(record.data) for record in table.records]
-
-
 def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,7 +49,10 @@ def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
     broken = "1 of 1 slice breaks this rule: The number of stored rows is the total"
     assert str(evaluation.description).startswith(broken)
-    (line,) = _lines(evaluation)
+    table = evaluation.metadata["failing"]
+    assert isinstance(table, dg.TableMetadataValue)
+    records: list[Any] = [*table.records]
+    (line,) = (record.data for record in records)
     assert (line["account"], line["month"], line["rows"]) == (KEYS[0], "2026-01", "1")
     assert line["title"]
     assert line["since"].endswith(" UTC")

@@ -156,12 +156,6 @@ def _load(database: Database, dataset: str, first: date, last: date, *, at: date
         store_receipt(database, dataset_named(dataset), account.key, window, at=at, rows=1)
 
 
-def _svg(metadata: Mapping[str, Any]) -> str:
-    encoded = re.search(r"base64,([^)]+)\)", metadata["heat_map"].value)
-    assert encoded is not None
-    return b64decode(encoded[1]).decode()
-
-
 def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(database: Database) -> None:
     _accounts(database, 60)
     for dataset in OFFERED:
@@ -170,7 +164,7 @@ def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(datab
     database.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'us-1059'"))
 
     metadata: Mapping[str, Any] = metadata_of(slice_states(database, since=MONTHS[2], now=NOW), NOW)
-    svg = _svg(metadata)
+    svg = b64decode(re.findall(r"base64,([^)]+)\)", metadata["heat_map"].value)[0]).decode()
 
     assert metadata["accounts"] == 60
     assert "60 accounts, 1 with slices that are not loaded" in metadata["heat_map"].value

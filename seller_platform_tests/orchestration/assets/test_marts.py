@@ -189,12 +189,6 @@ def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
     assert not refused.success
 
 
-def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
-    for name, partitions in requested.items():
-        for partition in partitions:
-            marts.build(mart_named(name), partition)
-
-
 def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Marts) -> None:
     assert marts.tick() == {}
     marts.load("daily_product_sales", "us-1", FEBRUARY)
@@ -207,7 +201,9 @@ def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Ma
 
     def after(*loads: tuple[str, str, Window]) -> dict[str, set[str]]:
         """Build what is due, store loads, and return what is due then."""
-        _build(marts, marts.tick())
+        for name, partitions in marts.tick().items():
+            for partition in partitions:
+                marts.build(mart_named(name), partition)
         assert marts.tick() == {}
         for each in loads:
             marts.load(*each)

@@ -197,10 +197,6 @@ def test_a_document_that_fails_is_read_once_a_minute(
     assert documents.requested == [path]
 
 
-def _is_wait(answer: object) -> bool:
-    return isinstance(answer, ApiError) and answer.status == 429
-
-
 def test_what_users_look_at_is_kept_for_a_time_and_bounded(documents: Documents) -> None:
     urls = [documents.publish(_path()) for _ in range(MOST_LOOKS + 2)]
     broken, now = f"{documents.url}/nothing", [0.0]
@@ -227,7 +223,8 @@ def test_what_users_look_at_is_kept_for_a_time_and_bounded(documents: Documents)
         now[0] = 3_601.0
         counts["an hour later"] = await requested((1, urls[-1]))
         answers = await asyncio.gather(*(looks.read(4, url) for url in urls), return_exceptions=True)
-        counts["too many at once"] = [url for url, answer in zip(urls, answers, strict=True) if _is_wait(answer)]
+        refused = [isinstance(answer, ApiError) and answer.status == 429 for answer in answers]
+        counts["too many at once"] = [url for url, each in zip(urls, refused, strict=True) if each]
         return counts
 
     assert asyncio.run(looked()) == {

@@ -213,7 +213,8 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
             for client in (of_all, of_one)
         )
         for client, report in ((of_all, both), (of_one, one)):
-            _await_report(client, {**world, "report_id": report})
+            about = {**world, "report_id": report}
+            wait_for(lambda: client.get("/reports/status", params=about).json()["status"] != "processing")  # noqa: B023
         hidden = of_one.get("/reports/download", params={**world, "report_id": both})
         rows = of_one.get("/reports/download", params={**world, "report_id": one})
         same = of_all.get("/reports/download", params={**world, "report_id": one})
@@ -222,10 +223,6 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
     assert rows.status_code == 200
     assert same.json() == rows.json()
     assert not any("-08:00" in json.dumps(row) for row in rows.json())  # the offset of the account that is not ticked
-
-
-def _await_report(client: httpx.Client, params: Mapping[str, str]) -> None:
-    wait_for(lambda: client.get("/reports/status", params=params).json()["status"] != "processing")
 
 
 def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
