@@ -9,7 +9,7 @@ import psycopg
 from seller_platform_tests.figures.free_service import CHANGE, free_service
 from seller_platform_tests.figures.pipelines.environments import Job
 from seller_platform_tests.figures.pipelines.parity import compare
-from seller_platform_tests.figures.results import Figure, Promises, Samples
+from seller_platform_tests.figures.results import Figure, Promises
 
 
 def test_a_broken_promise_is_the_exit_code() -> None:
@@ -18,17 +18,6 @@ def test_a_broken_promise_is_the_exit_code() -> None:
     codes = Promises("Some", [kept]).exit_code, Promises("Some", [kept, broken]).exit_code
 
     assert codes == (0, 1)
-
-
-def test_samples_are_shown_as_medians_and_ratios() -> None:
-    samples = Samples("Some", ratio_of=[("COPY", "seconds")])
-    for seconds in (1.0, 4.0, 2.0):
-        samples.add("COPY", seconds=seconds)
-        samples.add("sync", seconds=3 * seconds, own_CPU=0.5)
-
-    cells = [list(column.cells) for column in samples.table.columns]
-
-    assert cells == [["COPY", "sync"], ["2.00", "6.00"], ["–", "0.50"], ["1.00", "3.00"]]
 
 
 _COLUMNS = """

@@ -1,4 +1,4 @@
-"""Tests the sandbox's marts: their checks, and agreement with the service's statistics."""
+"""Tests that marts agree with each other and with the sandbox, and that their columns come from columns that exist."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.postgres.database import Database
 
@@ -53,3 +53,18 @@ def test_every_mart_says_something_of_every_account(built: Built, mart: Any) -> 
 
     # The smallest account has a dozen products, none of which may have to be ordered today.
     assert len(accounts - set(accounts_in_mart)) <= (mart.name == "restock_plan")
+
+
+_EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+
+
+@_EVERY_MART
+def test_every_column_has_a_sentence_and_comes_from_columns_that_exist(mart: Mart) -> None:
+    datasets = {each.dataset.name: each.dataset for each in mart.inputs}
+
+    for column in mart.columns:
+        assert column.doc.endswith("."), column.name
+        for of in column.of:
+            dataset, _, name = of.partition(".")
+            assert dataset in datasets, f"{column.name} is computed from {of}, which is not among the inputs"
+            datasets[dataset].column(name)
