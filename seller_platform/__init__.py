@@ -3,6 +3,7 @@
 - `agents`: answers to the questions of agents
 - `alerts`: alerts by webhook
 - `costs`: product costs written to the API
+- `lake`: exports as Delta tables
 - `ledgers`: accounts of one seller that have the same ledger
 - `reports`: reports that the upstream writes
 - `cli`: the `seller-platform` command

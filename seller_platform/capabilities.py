@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("agents", "alerts", "costs", "ledgers", "reports")
+_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Capability:
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
         definitions: A function of a component as it is mounted, which returns its `Contribution` in Dagster.
+        examine: A function of database and settings, which yields `Finding`s of `doctor`.
+        prune_files: A function of database, settings and `dry`, which deletes old files and returns how many.
         retention: `Expiring`s: what `prune` deletes.
         reserved: A SELECT of how many requests of `:connection` are kept for it, where they have a budget.
         routes: A class of endpoints that the service answers from a warehouse, if its operator wants it.
@@ -42,6 +44,8 @@ class Capability:
     rules: str | None = None
     definitions: str | None = None
     routes: str | None = None
+    examine: str | None = None
+    prune_files: str | None = None
     retention: str | None = None
     reserved: str | None = None
     after_loads: str | None = None

@@ -43,7 +43,6 @@ _COMMANDS = {
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
     "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
-    "export": ("derived.export", "Write what was loaded and built as Delta tables."),
     "status": (
         "status.command",
         "Show on one screen what is stored, late, held or failed, with the command for each.",

@@ -22,7 +22,6 @@ from seller_platform.files import write_atomically
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, load_partitions
-from seller_platform.orchestration.assets.exports import export_asset, export_follower
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.assets.sample import sample_definitions
@@ -39,7 +38,6 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import marts_with
-from seller_platform.warehouse.readers.relations import SOURCES
 
 _COVERAGE, _ORDERS_TODAY, _SAMPLE = "coverage", "orders_today", "sample"
 _EXTRAS = (_COVERAGE, _ORDERS_TODAY, _SAMPLE)
@@ -182,10 +180,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         settings = settings or read_settings()
         history_start = self.history_start or history_start_of(settings)
         mounted = Mounted(datasets, extras, self.alerts, history_start, placement, settings)
-        folder = settings.export_dir
         marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
-        exportable = (*datasets, *marts_of(datasets))
-        exported = [(each, folder) for each in SOURCES if folder is not None and each in exportable]
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
@@ -201,7 +196,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                             if each in datasets
                         ),
                         *(mart_asset(mart, history_start, placement) for mart in marts),
-                        *(export_asset(source, history_start, folder, placement) for source, folder in exported),
                     ],
                     resources=self.resources,
                 ),
@@ -210,7 +204,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 following_definitions(
                     [
                         *(mart_follower(mart, placement) for mart in marts),
-                        *(export_follower(source, folder, placement) for source, folder in exported),
                         *(follower for each in contributions for follower in each.followers),
                     ],
                     history_start,

@@ -11,5 +11,4 @@
 - `monitoring`: what is stored, and how old it is
 - `readers`: stored rows, read back
 - `books`: closed months, and journal entries that were booked
-- `exports`: Delta tables for other engines
 """

@@ -11,8 +11,8 @@ from pathlib import Path
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.exports.partitions import Exported, export_partitions
-from seller_platform.warehouse.exports.tables import prune_tables
+from seller_platform.lake.delta_tables import prune_tables
+from seller_platform.lake.partitions import Exported, export_partitions
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.measuring import spent

@@ -18,7 +18,7 @@ _METHODS = {"write_text", "write_bytes", "unlink", "rename", "mkdir", "touch", "
 _WRITING = set("wax+")
 ALLOWED = {
     "seller_platform.ingest.connections.token_rotation .replace": "a token pair in the warehouse",
-    "seller_platform.warehouse.exports.partitions .replace": "slices of a Delta table",
+    "seller_platform.lake.partitions .replace": "slices of a Delta table",
     "seller_platform.cli.processes .open": "the log of a program",
     "seller_platform.reports.commands .open": "a draft of `files.replacing`",
     "seller_platform.warehouse.postgres.embedded tempfile.mkdtemp": "the folder of a socket",

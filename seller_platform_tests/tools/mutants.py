@@ -71,7 +71,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     ),
     **dict.fromkeys(("warehouse.books.closing", "warehouse.marts.journal_entries"), ("warehouse/books",)),
     **dict.fromkeys(
-        ("warehouse.marts.due", "warehouse.exports.partitions"),
+        ("warehouse.marts.due", "lake.partitions"),
         tuple(f"warehouse/{name}.py" for name in ("marts/test_building", "exports/test_partitions")),
     ),
     "warehouse.monitoring.sampling": ("warehouse/monitoring/test_sampling.py",),

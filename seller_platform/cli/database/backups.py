@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, DoneDocument, Output, json_option
 from seller_platform.errors import followed
-from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
@@ -61,14 +61,15 @@ def restore(*, file: Path, output: Output) -> None:
     with Database(url) as database:
         migrate(database)
         version = str(version_of(database))
-        outdated = other_rows(database, settings.export_dir) if settings.export_dir else None
+        findings = [each for examine in contributed("examine") for each in examine(database, settings)]
+        outdated = next((each for each in findings if each.next_step), None)
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:
         step = "A reader is made by `seller-platform database reader NAME`."
         text += "\n" + followed(f"A grant was left out: {problem}", step)
     if outdated:
-        text += "\n" + followed(outdated[0], f"Next: {outdated[1]}.")
+        text += "\n" + followed(outdated.message, f"Next: {outdated.next_step}.")
     document = RestoreDocument(
-        file=str(file), version=version, grants_left_out=left_out, outdated_exports=outdated and outdated[0]
+        file=str(file), version=version, grants_left_out=left_out, outdated_exports=outdated and outdated.message
     )
     output.result(text, document)

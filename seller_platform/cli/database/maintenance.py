@@ -9,7 +9,7 @@ from seller_platform.cli.installation import open_installation, open_stored_inst
 from seller_platform.cli.output import Counted, DoneDocument, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune_files
 from seller_platform.warehouse.loads.retention import prune as remove_old
 from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
@@ -103,10 +103,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     now = datetime.now(UTC)
     with open_stored_installation() as installation:
         settings = installation.settings
-        if settings.export_dir is not None:
-            # It needs the extra `lake`. Without it, nothing is deleted.
-            from seller_platform.warehouse.exports.tables import prune_tables
-
+        files, error = next(filter(None, prune_files(installation.database, settings, dry=dry_run)), (None, None))
         pruned = remove_old(
             installation.database,
             snapshots_before=now.date() - timedelta(days=snapshot_days),
@@ -117,9 +114,6 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
         before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
         with open_instance(settings.home) as instance:
             dagster = prune_instance(instance, before=before, dry=dry_run)
-        files, error = None, None
-        if settings.export_dir is not None:
-            files, error = prune_tables(installation.database, settings.export_dir, dry=dry_run)
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     rows += [] if files is None else [("files of exports", files)]

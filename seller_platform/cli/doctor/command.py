@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import click
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import (
     DoctorDocument,
@@ -28,7 +29,6 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
-from seller_platform.warehouse.exports.outdated import other_rows
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.monitoring.problems import failing, problems
 from seller_platform.warehouse.postgres.database import Database
@@ -80,9 +80,8 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)
         )
-        if (folder := settings.export_dir) is not None:
-            outdated = other_rows(database, folder)
-            yield warn("exports", *outdated) if outdated else ok("exports", f"{folder} has the rows of the database")
+        for examine in contributed("examine"):
+            yield from examine(database, settings)
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()

@@ -8,7 +8,7 @@ from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune, prune_files
 
 
 @WHOLE.op(
@@ -23,10 +23,7 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     from seller_platform.orchestration.instance.retention import prune_instance
 
     settings, now = read_settings(), datetime.now(UTC)
-    if settings.export_dir is not None:
-        # It needs the extra `lake`. Without it, nothing is deleted.
-        from seller_platform.warehouse.exports.tables import prune_tables
-
+    files, error = next(filter(None, prune_files(warehouse.database, settings, dry=False)), (None, None))
     pruned = prune(
         warehouse.database,
         snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
@@ -37,9 +34,7 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     before = now - timedelta(days=settings.dagster_retention_days)
     dagster = prune_instance(context.instance, before=before, dry=False)
     counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
-    error = None
-    if settings.export_dir is not None:
-        counts["exported files"], error = prune_tables(warehouse.database, settings.export_dir, dry=False)
+    counts |= {} if files is None else {"exported files": files}
     metadata = {name.replace(" ", "_"): count for name, count in counts.items()}
     if error is not None:
         raise ForeseenError(str(error), metadata)

@@ -1,6 +1,6 @@
 """Deletes old snapshots but one a month, receipts that nothing refers to any more, and other bookkeeping."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -25,6 +25,8 @@ from sqlalchemy import (
 
 from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
+from seller_platform.errors import PartsFailedError
+from seller_platform.settings import Settings
 from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
@@ -124,6 +126,16 @@ def prune(
             _remove(database, UNSUMMED_LOADS, _is_marked_again(), dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
+
+
+def prune_files(
+    database: Database, settings: Settings, *, dry: bool
+) -> Iterator[tuple[int, PartsFailedError | None] | None]:
+    """Prune the files of capabilities, and yield how many each has deleted, with an error of those that failed.
+
+    Call it before `prune`: without a package that it needs, nothing is deleted.
+    """
+    return (prune_one(database, settings, dry=dry) for prune_one in contributed("prune_files"))
 
 
 def _expiring() -> list[Expiring]:

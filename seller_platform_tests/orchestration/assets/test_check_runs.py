@@ -23,8 +23,8 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.lake.assets import export_asset, export_key
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.exports import export_asset, export_key
 from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report, report_checks
 from seller_platform.orchestration.component import SellerPlatformComponent

@@ -40,7 +40,7 @@ def test_the_daily_job_deletes_old_events_and_fails_where_it_cannot(
             instance.report_runless_asset_event(dg.AssetMaterialization("it", metadata={"rows": rows}))
         database.execute(text("UPDATE dagster.event_logs SET timestamp = timestamp - interval '31 days'"))
         with monkeypatch.context() as patch:
-            patch.delitem(sys.modules, "seller_platform.warehouse.exports.tables", raising=False)
+            patch.delitem(sys.modules, "seller_platform.lake.delta_tables", raising=False)
             patch.setitem(sys.modules, "deltalake", None)
             without_the_extra, all_events = prune()
         log.mkdir(parents=True)

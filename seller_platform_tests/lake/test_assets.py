@@ -7,7 +7,7 @@ import dagster as dg
 from deltalake import DeltaTable
 
 from seller_platform.contract import DATASETS, Dataset, dataset_named
-from seller_platform.orchestration.assets.exports import export_asset, export_follower, export_key
+from seller_platform.lake.assets import export_asset, export_follower, export_key
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import partition_key, partitions_for

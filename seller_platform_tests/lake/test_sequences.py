@@ -20,8 +20,8 @@ from sqlalchemy import text
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InputProblemError, RequestError
+from seller_platform.lake.partitions import export_partitions
 from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.exports.partitions import export_partitions
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.holds import Judge

@@ -25,8 +25,8 @@ from sqlalchemy import text
 from seller_platform.contract import Account, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
-from seller_platform.warehouse.exports.partitions import Exported, export_partitions
-from seller_platform.warehouse.exports.tables import prune_tables
+from seller_platform.lake.delta_tables import prune_tables
+from seller_platform.lake.partitions import Exported, export_partitions
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.marts.builds import build_partition
@@ -212,7 +212,7 @@ import sys
 from datetime import date
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.exports.partitions import export_partitions
+from seller_platform.lake.partitions import export_partitions
 with Database(sys.argv[1]) as database:
     partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]
     export_partitions(database, dataset_named("orders"), partitions, sys.argv[2], run_id="killed")

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from seller_platform.errors import PartsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
-from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
+from seller_platform.lake.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
 from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of

@@ -22,7 +22,7 @@ from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of, source_named
 
 if TYPE_CHECKING:
-    from seller_platform.warehouse.exports.partitions import Exported
+    from seller_platform.lake.partitions import Exported
 
 _Partition = tuple[str | None, Window | None]
 
@@ -83,7 +83,7 @@ def export(
     changed stay as they are. The options of months do not restrict tables whose partitions are whole accounts. Needs
     the extra `lake`.
     """
-    from seller_platform.warehouse.exports.partitions import export_partitions  # its import takes a while
+    from seller_platform.lake.partitions import export_partitions  # its import takes a while
 
     with open_stored_installation() as installation:
         folder = folder or installation.settings.export_dir

@@ -15,14 +15,26 @@ from seller_platform.contract import Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError
 from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
+from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.automation.following import Follower
+from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.readers.relations import Source, exported_to
+from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
 from seller_platform.warehouse.schema.tables import table_for
+
+
+def definitions(component: Mounted) -> Contribution:
+    """Return the assets of the tables whose inputs a component has, if there is a folder for them."""
+    folder, placement = component.settings.export_dir, component.placement
+    if folder is None:
+        return Contribution()
+    sources = [each for each in SOURCES if each in (*component.datasets, *marts_of(component.datasets))]
+    assets = [export_asset(each, component.history_start, folder, placement) for each in sources]
+    return Contribution(dg.Definitions(assets), [export_follower(each, folder, placement) for each in sources])
 
 
 def export_follower(source: Source, folder: str, placement: Placement = WHOLE) -> Follower:
@@ -69,7 +81,7 @@ def export_asset(source: Source, history_start: date, folder: str, placement: Pl
         results: Mapping[Any, Any]
         try:
             # Its import takes a while, and fails without the extra `lake`.
-            from seller_platform.warehouse.exports.partitions import export_partitions
+            from seller_platform.lake.partitions import export_partitions
 
             results = export_partitions(
                 warehouse.database, source, [*parts.values()], folder, run_id=context.run.run_id

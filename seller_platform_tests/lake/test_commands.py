@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.exports.partitions import Exported, export_partitions
+from seller_platform.lake.partitions import Exported, export_partitions
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases

@@ -20,8 +20,8 @@ from sqlalchemy import Connection
 from seller_platform.contract import Kind, Window
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import reach
-from seller_platform.warehouse.exports.tables import MONTH, open_table, replace_rows, store_errors
-from seller_platform.warehouse.exports.temporary_rows import ExportedSlice, TemporaryRows, batches_of
+from seller_platform.lake.delta_tables import MONTH, open_table, replace_rows, store_errors
+from seller_platform.lake.temporary_rows import ExportedSlice, TemporaryRows, batches_of
 from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
