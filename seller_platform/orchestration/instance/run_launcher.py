@@ -80,6 +80,18 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
         super().__init__(inst_data)
         self.locks = RunLocks()
 
+    def terminate(self, run_id: str) -> bool:
+        """End the process of a run; a run that has not begun yet is canceled.
+
+        Its process would end before the first step without canceling it, and Dagster would fail the run and retry it.
+        """
+        run = self._instance.get_run_by_id(run_id)
+        is_sent: bool = super().terminate(run_id)  # type: ignore[no-untyped-call]  # Dagster's
+        if run is not None and run.status is dg.DagsterRunStatus.STARTING:
+            self._instance.report_run_canceled(run)
+            return True
+        return is_sent
+
     @property
     def supports_check_run_worker_health(self) -> bool:
         return True

@@ -102,6 +102,8 @@ def test_runs_are_forked_from_one_process_which_is_started_again(location: Locat
 
 
 def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location) -> None:
+    early = location.launch(_ASSETS, "waiting")
+    assert location.instance.run_launcher.terminate(early), "it loads its definitions"
     canceled, killed = (location.launch(_ASSETS, "waiting") for _ in range(2))
     location.await_waiting(canceled)
     process = location.await_waiting(killed)
@@ -110,7 +112,7 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
     health = location.health_of(killed)
     os.kill(process, signal.SIGKILL)
 
-    assert location.end_of(canceled) is dg.DagsterRunStatus.CANCELED
+    assert {location.end_of(run) for run in (early, canceled)} == {dg.DagsterRunStatus.CANCELED}
     assert health is WorkerStatus.RUNNING
     assert location.end_of(killed) is dg.DagsterRunStatus.FAILURE
     assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(killed))
