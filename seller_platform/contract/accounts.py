@@ -6,6 +6,9 @@ from zoneinfo import ZoneInfo
 
 DEFAULT_CONNECTION = "default"
 
+ACCOUNT_KEY = re.compile(r"[a-z]{2}-\d")
+"""How keys of accounts begin. No connection is called so: problems name either of them as their account."""
+
 _LONGEST_NAME = 32
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
+from seller_platform.contract.accounts import ACCOUNT_KEY
 from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
@@ -125,10 +126,16 @@ def upstream_to_connect(
         replace_stored: Change an existing connection to the upstream and application of the settings.
 
     Raises:
+        RequestError: The name looks like the key of an account.
         RequestError: The connection exists, for another upstream or application.
         SettingsError: A value is neither set nor stored.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
+    if stored is None and ACCOUNT_KEY.match(connection):
+        raise RequestError(
+            f"no connection can be called {connection!r}, which looks like the key of an account",
+            step="Choose another name with --connection.",
+        )
     if stored is None or replace_stored:
         return Upstream.of(settings)
     if not names_application(settings, stored):

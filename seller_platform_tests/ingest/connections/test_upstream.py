@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from seller_platform.contract import Account, account_key
 from seller_platform.errors import RequestError, SecretKeyError, SettingsError
 from seller_platform.ingest.connections.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
@@ -93,6 +94,14 @@ def test_connecting_again_as_another_application_must_be_meant(
         upstream_to_connect("ana", settings, stored, BOX)
     assert upstream_to_connect("ana", settings, stored, BOX, replace_stored=True) == Upstream.of(settings)
     assert upstream_to_connect("ben", settings, stored, BOX) == Upstream.of(settings)
+
+
+@pytest.mark.parametrize("connection", ["default", "us-shop"])
+def test_a_connection_is_not_called_as_an_account(database: Database, connection: str) -> None:
+    account = Account(1042, "", "US", "USD", "UTC", None, None)
+
+    with pytest.raises(RequestError, match="looks like the key of an account"):
+        upstream_to_connect(account_key(account, connection), read_settings(), database, BOX)
 
 
 def test_values_of_a_connection_that_are_not_given_stay(stored: Database) -> None:
