@@ -5,9 +5,10 @@ This module needs only the warehouse, neither the API nor our definitions.
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import dagster as dg
+import msgspec
 from pydantic import SecretStr
 
 from seller_platform.contract import DATASETS, Dataset
@@ -33,6 +34,9 @@ from seller_platform.warehouse.readers.relations import Selection, relation_of, 
 IO_MANAGER_KEY = "seller_warehouse"
 FORM = "seller_platform/form"
 ARROW, PANDAS = "arrow", "pandas"
+
+_Context: TypeAlias = dg.AutomationContext[dg.AssetKey]
+_Result: TypeAlias = dg.AutomationResult[dg.AssetKey]
 
 
 class WarehouseIOManager(dg.ConfigurableIOManager):
@@ -104,29 +108,46 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
         )
 
 
+class _IsOther(dg.AutomationCondition[dg.AssetKey]):
+    """Whether an asset is not one of ours."""
+
+    def evaluate(self, context: _Context) -> _Result:
+        is_other = _source_of(context.key) is None
+        return dg.AutomationResult(context, context.candidate_subset if is_other else context.get_empty_subset())
+
+
 class _Settled(dg.AutomationCondition[dg.AssetKey]):
-    """Whether partitions of one of our assets have settled; of other assets they always have."""
+    """Whether partitions of one of our assets have settled; other assets always have.
 
-    def __init__(self, database_url: str | None) -> None:
-        self._database_url = database_url
+    With `once`, it is true once for the rows of a partition, and always of other assets. The cursor has the version of
+    these rows: Dagster hears of a load some seconds later, and a failure that has passed changes no row.
+    """
 
-    @property
-    def description(self) -> str:
-        return "Every day was read after its last expected change, and nothing is wrong."
+    def __init__(self, database_url: str | None, *, once: bool = False) -> None:
+        self._database_url, self._once = database_url, once
 
-    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
-        candidates = context.candidate_subset
-        try:
-            source = source_named("/".join(context.key.path[-2:]))
-        except RequestError:
-            return dg.AutomationResult(context, candidates)
+    def evaluate(self, context: _Context) -> _Result:
+        source, candidates = _source_of(context.key), context.candidate_subset
+        if source is None or candidates.is_empty:
+            return dg.AutomationResult(context, candidates, context.cursor)
         with Database(self._database_url or warehouse_url(read_settings()), connections=1) as database:
-            settled = settled_partitions(database, source)
-        if context.partitions_def is None:
-            return dg.AutomationResult(context, candidates if settled else context.get_empty_subset())
-        keys = {str(partition_key(account, month)) for account, month in settled}
-        known = keys & candidates.expensively_compute_partition_keys()
-        return dg.AutomationResult(context, candidates.compute_intersection_with_partition_keys(known))
+            settled = {str(partition_key(*each)): of for each, of in settled_partitions(database, source).items()}
+        before = msgspec.json.decode(context.cursor or "{}", type=dict[str, str]) if self._once else {}
+        anew = settled.keys() - {key for key, version in before.items() if settled.get(key) == version}
+        if context.partitions_def is not None:
+            anew &= candidates.expensively_compute_partition_keys()
+            subset = candidates.compute_intersection_with_partition_keys(anew)
+        else:
+            subset = candidates if anew else context.get_empty_subset()
+        after = {**before, **{key: settled[key] for key in anew}} if self._once else {}
+        return dg.AutomationResult(context, subset, msgspec.json.encode(after).decode())
+
+
+def _source_of(key: dg.AssetKey) -> Dataset | Mart | None:
+    try:
+        return source_named("/".join(key.path[-2:]))
+    except RequestError:
+        return None
 
 
 def settled(database_url: str | None = None) -> dg.AutomationCondition[dg.AssetKey]:
@@ -144,8 +165,11 @@ def settled(database_url: str | None = None) -> dg.AutomationCondition[dg.AssetK
         database_url: The warehouse, by a user who may read; by default that of the settings.
     """
     all_settled: Any = dg.AutomationCondition.all_deps_match(_Settled(database_url))
-    changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
-    condition: dg.AutomationCondition[dg.AssetKey] = all_settled.newly_true() | (all_settled & changed)
+    other_changed: Any = _IsOther() & dg.AutomationCondition.data_version_changed()
+    ours_changed: Any = ~_IsOther() & _Settled(database_url, once=True)
+    condition: dg.AutomationCondition[dg.AssetKey] = all_settled & dg.AutomationCondition.any_deps_match(
+        ours_changed | other_changed
+    )
     return condition
 
 

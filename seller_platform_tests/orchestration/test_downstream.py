@@ -19,10 +19,11 @@ from seller_platform.dagster import (
     seller_month_partitions,
     settled,
 )
-from seller_platform.errors import CheckFailedError, RequestError
+from seller_platform.errors import CheckFailedError, ListChangedError, RequestError
 from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
@@ -150,10 +151,15 @@ def test_settled_is_true_once_and_again_after_a_restatement(platform: Platform) 
     cursors: list[dg.AssetDaemonCursor | None] = [None]
 
     def requested(days: int, version: bytes, **columns: Any) -> set[str]:
-        """Store that the month was loaded some days after its end, and return what one tick requests, of two."""
+        """Store that the month was loaded some days after its end, and return what one tick requests, of two.
+
+        The second one is after the report of the load, which comes some seconds after the load.
+        """
         at = datetime.combine(month.end + timedelta(days=days), time(12), UTC)
         store_receipt(platform.database, ORDERS, KEYS[0], month, at=at, digest=version, **columns)
-        report(instance, platform.database)
+        return ticked()
+
+    def ticked() -> set[str]:
         ticks = []
         for _ in range(2):
             tick = dg.evaluate_automation_conditions(
@@ -163,6 +169,7 @@ def test_settled_is_true_once_and_again_after_a_restatement(platform: Platform) 
             )
             ticks.append(tick.get_requested_partitions(closing.key))
             cursors.append(tick.cursor)
+            report(instance, platform.database)
         assert ticks[1] == set()
         return {key for key in ticks[0] if key}
 
@@ -181,3 +188,6 @@ def test_settled_is_true_once_and_again_after_a_restatement(platform: Platform) 
             )
     assert requested(62, b"c") == {FEBRUARY}
     assert requested(63, b"d") == {FEBRUARY}
+    keep_refusal(platform.database, ORDERS, KEYS[0], month, ListChangedError("orders", "it changed"), run_id=None)
+    assert ticked() == set()
+    assert requested(64, b"d", changed=False) == set(), "the rows are those of before the failure"

@@ -1,6 +1,6 @@
 """Finds the partitions of datasets and marts whose days have all settled."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
 from sqlalchemy import text
@@ -19,9 +19,9 @@ WITH slice AS (
     JOIN unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS given (dataset, lookback) USING (dataset)
     WHERE load_id IS NOT NULL
 )
-SELECT account, month FROM slice WHERE is_settled AND CAST(:mart AS text) IS NULL
+SELECT account, month, CAST(changed_load_id AS text) FROM slice WHERE is_settled AND CAST(:mart AS text) IS NULL
 UNION ALL
-SELECT account, window_start
+SELECT account, window_start, encode(digest, 'hex')
 FROM (SELECT DISTINCT ON (account, window_start) * FROM platform.mart_builds
       WHERE mart = :mart ORDER BY account, window_start, id DESC) AS build
 WHERE NOT EXISTS (
@@ -35,8 +35,8 @@ Partition = tuple[str, Window | None]
 """An account and a month, or an account as a whole."""
 
 
-def settled_partitions(database: Database, source: Dataset | Mart) -> set[Partition]:
-    """Return the partitions of which no day is expected to change and nothing is wrong.
+def settled_partitions(database: Database, source: Dataset | Mart) -> Mapping[Partition, str]:
+    """Return the partitions of which no day is expected to change and nothing is wrong, with the version of their rows.
 
     A partition of a mart has settled when its last build has read slices that have.
     """
@@ -47,8 +47,8 @@ def settled_partitions(database: Database, source: Dataset | Mart) -> set[Partit
         "mart": source.name if isinstance(source, Mart) else None,
     }
     wrong = {(each.account, _month(each.month)) for each in open_errors(database, source)}
-    partitions = {(account, _month(month)) for account, month in database.execute(_SETTLED, bound)}
-    return {each for each in partitions if wrong.isdisjoint({each, (each[0], None)})}
+    partitions = {(account, _month(month)): version for account, month, version in database.execute(_SETTLED, bound)}
+    return {each: version for each, version in partitions.items() if wrong.isdisjoint({each, (each[0], None)})}
 
 
 def open_errors(

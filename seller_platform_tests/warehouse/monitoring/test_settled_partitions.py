@@ -22,7 +22,7 @@ def test_a_mart_has_settled_when_its_build_has_read_settled_slices(database: Dat
         """Return what has settled once the build has read these loads."""
         with database.begin() as connection:
             driver_of(connection).execute("UPDATE platform.mart_builds SET loads = %s", [Jsonb(loads)])
-        return settled_partitions(database, mart)
+        return {*settled_partitions(database, mart)}
 
     loads = {each.name: store_receipt(database, each, "us-1", MONTH, at=at) for each in dated}
     older = read({each.name: 0 for each in dated})
