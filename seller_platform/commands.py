@@ -6,7 +6,7 @@ of the sandbox: `dev` runs its programs on it, but a person's shell does not hav
 
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ DEMO: Final = "SELLER_PLATFORM_DEMO"
 _FILE = "command"
 # These two are given the home that has the sandbox, not the sandbox.
 _COMMAND = re.compile(rf"`{PLAIN} (?!(?:dev|(?:--)?demo)\b)")
+_JOB = re.compile(r"(?<=\bthe job )(?=\w+_)")
 _WITH_DEMO = f"{PLAIN} --demo"
 
 _start = PLAIN
@@ -65,3 +66,8 @@ def runnable_command(command: str) -> str:
 def runnable(text: str) -> str:
     """Return a message whose commands can be run as they are printed."""
     return text if _start == PLAIN else _COMMAND.sub(lambda _: f"`{_start} ", text)
+
+
+def with_names(text: str, prefix: Sequence[str]) -> str:
+    """Return a message whose jobs have the names that they have in a component with a key prefix."""
+    return _JOB.sub("_".join([*prefix, ""]), text)

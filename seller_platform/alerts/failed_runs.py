@@ -1,6 +1,6 @@
 """Reports why runs of Dagster failed, unless a problem says the same; a reason once a day."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
 from seller_platform.alerts.causes import key_of, without_names
@@ -14,7 +14,11 @@ from seller_platform.warehouse.postgres.database import Database
 
 
 def write_failed_run(
-    database: Database, settings: Settings, run_id: str, failures: Iterable[tuple[str, Mapping[str, str]]]
+    database: Database,
+    settings: Settings,
+    run_id: str,
+    failures: Iterable[tuple[str, Mapping[str, str]]],
+    shown: Callable[[str], str],
 ) -> None:
     """Report the failures of a run.
 
@@ -22,9 +26,10 @@ def write_failed_run(
 
     Args:
         failures: Each asset or job that failed, and why, by partition.
+        shown: Returns a sentence as runs show it.
     """
     # A run says the next step together with the reason.
-    foreseen = {runnable(f"{each.message} {each.next_step or ''}").rstrip(" .") for each in problems(database)}
+    foreseen = {shown(runnable(f"{each.message} {each.next_step or ''}")).rstrip(" .") for each in problems(database)}
     for subject, reasons in failures:
         left = {
             part: reason

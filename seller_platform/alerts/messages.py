@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import SecretStr
 
-from seller_platform.commands import runnable
+from seller_platform.commands import runnable, with_names
 from seller_platform.settings import Settings
 from seller_platform.warehouse.monitoring.problems import Problem
 
@@ -24,14 +24,14 @@ def problem_text(problems: Sequence[Problem], names: Mapping[str, str], url: str
     Args:
         names: Title, country and currency of accounts by key.
         url: That of Dagster's UI, for a link.
-        prefix: The first parts of asset keys.
+        prefix: The first parts of asset keys, and of the names of jobs.
     """
     first = problems[0]
     since = min((each.since for each in problems if each.since is not None), default=None)
     lines = [
         problem_title(problems, names, prefix),
-        runnable(first.message)[:LONGEST_SENTENCE],
-        runnable(first.next_step or ""),
+        with_names(runnable(first.message), prefix)[:LONGEST_SENTENCE],
+        with_names(runnable(first.next_step or ""), prefix),
         f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if since else "",
         _link(first, url, prefix) if url else "",
     ]

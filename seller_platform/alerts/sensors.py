@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import dagster as dg
 
@@ -10,6 +11,7 @@ from seller_platform.alerts.sending import send_alerts
 from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseUnavailableError, followed
 from seller_platform.orchestration.dagster_internals import SerializableErrorInfo
+from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import read_settings
@@ -63,7 +65,8 @@ def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
             return  # the failure of the retry is reported
         settings = read_settings()
         with Database(warehouse_url(settings), connections=1) as database:
-            write_failed_run(database, settings, run.run_id, _failures(context))
+            shown = partial(in_the_ui, placement=placement)
+            write_failed_run(database, settings, run.run_id, _failures(context), shown)
 
     return dg.Definitions(sensors=[alerts, run_failures])
 

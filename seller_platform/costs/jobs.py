@@ -46,7 +46,7 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     def write(
         context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> None:
-        with foreseen():
+        with foreseen(placement):
             applied = apply_plan(
                 seller_api.api,
                 warehouse.database,
@@ -57,7 +57,7 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             )
         metadata = _metadata(applied.plan, warehouse.names)
         if applied.problem is not None:
-            raise ForeseenError(str(applied.problem), metadata)
+            raise ForeseenError(str(applied.problem), metadata, placement)
         context.add_output_metadata(metadata)
 
     return write

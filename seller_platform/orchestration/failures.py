@@ -3,15 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import dagster as dg
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import ErrorDetails
 
+from seller_platform.commands import with_names
 from seller_platform.contract.window import read_month
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.dagster_internals import DagsterUserCodeProcessError, SerializableErrorInfo
+from seller_platform.orchestration.placement import WHOLE, Placement
 
 ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."
 """The description of config that chooses accounts."""
@@ -25,6 +28,7 @@ _IN_THE_UI = (
     (rf"{_COMMAND}accept`", "the job accept_held"),
     (rf"{_COMMAND}held`", "the failed checks reading_is_plausible"),
     (rf"{_COMMAND}report request`", "the job request_reports"),
+    (rf"{_COMMAND}costs apply[^`]*`", "the job write_costs"),
     (rf"Run {_COMMAND}status`", "The failed checks say what is wrong"),
     (rf", or run {_COMMAND}sync`", ""),
     (rf"{_COMMAND}sync[^`]*`", "*Materialize* of its partitions"),
@@ -32,32 +36,36 @@ _IN_THE_UI = (
 """Commands in messages, and what does the same in the UI."""
 
 
-def in_the_ui(message: str) -> str:
-    """Return a message that names jobs and buttons of the UI in place of commands, where there are such."""
+def in_the_ui(message: str, placement: Placement = WHOLE) -> str:
+    """Return a message that names jobs of a component, and buttons of the UI, in place of commands where it can."""
     for command, instead in _IN_THE_UI:
         message = re.sub(command, instead, message)
-    return message
+    return with_names(message, placement.key_prefix)
 
 
 class ForeseenError(DagsterUserCodeProcessError, dg.Failure):  # in this order, in which their constructors chain
     """A failure that the run shows as its sentence alone. The step is not retried."""
 
-    def __init__(self, message: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Keep the sentence and its metadata."""
-        message = in_the_ui(message)
-        metadata = {name: in_the_ui(each) if isinstance(each, str) else each for name, each in (metadata or {}).items()}
+    def __init__(
+        self, message: str, metadata: Mapping[str, Any] = MappingProxyType({}), placement: Placement = WHOLE
+    ) -> None:
+        """Keep the sentence and its metadata, in which jobs have the names that they have in the component."""
+        message = in_the_ui(message, placement)
+        metadata = {
+            name: in_the_ui(each, placement) if isinstance(each, str) else each for name, each in metadata.items()
+        }
         described = SerializableErrorInfo(message, stack=[], cls_name=None)
         facts = {"metadata": metadata, "allow_retries": False, "user_code_process_error_infos": [described]}
         super().__init__(message, **facts)  # type: ignore[no-untyped-call]  # Dagster's
 
 
 @contextmanager
-def foreseen() -> Iterator[None]:
+def foreseen(placement: Placement) -> Iterator[None]:
     """Turn an error that was raised on purpose into the failure of the step."""
     try:
         yield
     except SellerPlatformError as error:
-        raise ForeseenError(str(error)) from None
+        raise ForeseenError(str(error), placement=placement) from None
 
 
 class CheckedConfig(dg.Config):

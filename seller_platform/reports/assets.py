@@ -127,7 +127,7 @@ def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpD
         seller_api: SellerApiResource,
     ) -> None:
         database, order, now = warehouse.database, config.order, clock()
-        with foreseen():
+        with foreseen(placement):
             chosen = placement.chosen(accounts_named(database, config.accounts))
             for account in chosen:
                 order.value_for(account, now)  # raises before any report is requested
@@ -136,7 +136,7 @@ def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpD
             api = seller_api.api(account.connection).impatient(REQUEST_SECONDS)
             return request_report(api, database, account, order, now=now)
 
-        loop = PartitionLoop(context.log)
+        loop = PartitionLoop(context.log, placement)
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="request") as threads:
             for account, job in zip(chosen, threads.map(request_one, chosen), strict=True):
                 if job is None:
@@ -166,7 +166,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             api = seller_api.api(account.connection).listening(lambda wait: log_wait(request, str(wait)))
             return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
-        loop, stored = PartitionLoop(context.log), newest_receipts(database, REPORT_ROWS)
+        loop, stored = PartitionLoop(context.log, placement), newest_receipts(database, REPORT_ROWS)
         for account in context.partition_keys:
             failures, is_reported = len(loop.failures), False
             for _, receipt in loop.attempt(ready_jobs(database, account), load):

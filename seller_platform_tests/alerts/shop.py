@@ -25,8 +25,8 @@ class Shop:
     database: Database
     receiver: Receiver
 
-    def send(self) -> str:
-        return send_alerts(self.database, read_settings())
+    def send(self, *prefix: str) -> str:
+        return send_alerts(self.database, read_settings(), prefix)
 
     def execute(self, statement: str, **values: object) -> None:
         self.database.execute(text(statement), values)

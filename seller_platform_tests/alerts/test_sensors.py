@@ -11,6 +11,7 @@ import pytest
 from seller_platform.alerts.sensors import alert_definitions
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import InputProblemError, ListChangedError, SellerPlatformError, UpstreamUnavailableError
+from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
@@ -64,8 +65,7 @@ class Shop:
                 if key not in failed:
                     yield dg.AssetMaterialization(asset_key, partition=key)
             if failed:
-                metadata = {key: str(error) for key, error in failed.items()}
-                raise dg.Failure("some failed", metadata=metadata, allow_retries=False)
+                raise ForeseenError("some failed", {key: str(error) for key, error in failed.items()})
 
         return land
 
@@ -87,9 +87,11 @@ def away() -> UpstreamUnavailableError:
 
 
 def test_a_failed_run_is_reported_once_unless_its_reason_is_a_problem(shop: Shop, database: Database) -> None:
-    shop.failures = {KEYS[0]: away(), KEYS[1]: ListChangedError("orders", "the list changed")}
+    unlisted = SellerPlatformError("x", step="Load its inventory: `seller-platform sync --dataset inventory`.")
+    shop.failures = {KEYS[0]: away(), KEYS[1]: ListChangedError("orders", "the list changed"), KEYS[2]: unlisted}
     march = Window.month_of(datetime(2026, 3, 1, tzinfo=UTC).date())
-    keep_refusal(database, dataset_named("orders"), KEYS[0], march, away(), run_id=None)
+    for key in (KEYS[0], KEYS[2]):
+        keep_refusal(database, dataset_named("orders"), key, march, shop.failures[key], run_id=None)
     run_id = shop.run(ORDERS, KEYS[:3]).run_id
     # A mart that waits for an input is left to the report of the input.
     shop.failures[KEYS[3]] = InputProblemError("failed", "seller/orders", KEYS[3], str(away()))
@@ -99,7 +101,7 @@ def test_a_failed_run_is_reported_once_unless_its_reason_is_a_problem(shop: Shop
     shop.run(ORDERS, KEYS[:3])
     shop.tick()
 
-    problem, message = sorted(shop.receiver.texts)
+    problem, _, message = sorted(shop.receiver.texts)
     assert problem.startswith(f"Failed: seller/orders of {KEYS[0]}, 2026-03")
     assert message.splitlines() == [
         f"Run failed: seller/orders of {KEYS[1]}",

@@ -277,8 +277,7 @@ _TORN_COMMITS = [tear for tear in _TEARS if "checkpoint" not in tear]
 
 
 @pytest.mark.parametrize(
-    ("tear", "prunes"),
-    [*((tear, False) for tear in _TORN_COMMITS), ("a commit of zeros", True), ("no rows", True)],
+    ("tear", "prunes"), [*((tear, False) for tear in _TORN_COMMITS), ("a commit of zeros", True), ("no rows", True)]
 )
 def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
     database: Database, tmp_path: Path, tear: str, *, prunes: bool

@@ -1,5 +1,6 @@
 """Tests our definitions as a component of another project: names, choices, and the keys of events."""
 
+import re
 from collections.abc import Set
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -102,13 +103,30 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
         f"shop_market_{name}"
         for name in ("coverage", "discover_accounts", "report_jobs", "requested_loads", "marts_and_exports")
     }
-    assert {name for name, keys in schedules.items() if not keys} == {"shop_market_orders_today", "shop_market_daily"}
+    assert {name for name, keys in schedules.items() if not keys} == {
+        "shop_market_orders_today",
+        "shop_market_daily",
+    }
     for keys in (*sensors.values(), *schedules.values()):
         assert all(list(key.path[:2]) == PREFIX for key in keys)
     # Without schedules nothing waits for what they would read.
     stopped = _running(own) - {name.removeprefix("shop_market_") for name in _running(others)}
     assert stopped >= {each.name for each in own.schedule_defs if each.name in _running(own)}
     assert "alerts" not in stopped
+
+
+def test_descriptions_name_jobs_and_sensors_as_they_are_named_there(
+    plain: dg.Definitions, mounted: dg.Definitions
+) -> None:
+    own, others, graph = plain.get_repository_def(), mounted.get_repository_def(), mounted.resolve_asset_graph()
+    automation = (*others.get_all_jobs(), *others.sensor_defs, *others.schedule_defs)
+
+    described: list[Any] = [*map(graph.get, graph.get_all_asset_keys()), *automation]
+    words = {*re.findall(r"\w+", " ".join(each.description or "" for each in described))}
+
+    names = {*own.job_names, *(each.name for each in own.sensor_defs)}
+    assert {name for name in names & words if "_" in name} == set()
+    assert {"shop_market_refresh_now", "shop_market_accept_held", "shop_market_report_jobs"} <= words
 
 
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:
@@ -363,6 +381,9 @@ def test_a_component_of_a_connection_discovers_and_judges_no_other(platform: Pla
     assert "other" not in str([each.description for each in held.get_asset_check_evaluations()])
     checks = newest_checks(platform.instance, dataset_named("accounts"), Placement(key_prefix=tuple(PREFIX)))
     assert [name for name, each in checks.items() if not each.passed] == ["reading_is_plausible"]
+    (failure,) = (each.step_failure_data.user_failure_data for each in held.get_step_failure_events())
+    for shown in (checks["reading_is_plausible"].description, failure and failure.description):
+        assert "publish it with the job shop_market_accept_held of load" in str(shown)
     assert newest_checks(platform.instance, dataset_named("accounts")) == {}
 
 

@@ -22,6 +22,7 @@ LATE = "then launch the job refresh_now, or run `seller-platform sync`."
         (f"x. {ReportFailedError.next_step}", "request it again with the job request_reports"),
         ("`env -u A H=/h seller-platform sync --dataset inventory`", "*Materialize* of its partitions"),
         (LATE, "then launch the job refresh_now."),
+        ("Run `seller-platform costs apply` again", "Run the job write_costs again"),
     ],
 )
 def test_a_failure_names_jobs_in_place_of_commands(message: str, job: str) -> None:
@@ -30,4 +31,4 @@ def test_a_failure_names_jobs_in_place_of_commands(message: str, job: str) -> No
     assert "or run `seller-platform sync`." in UNREAD_SLICES.select
     for shown in (str(failure.description), str(failure.metadata["us-1"].value)):
         assert job in shown
-        assert re.findall("seller-platform (?:sync|accept|report)", shown) == []
+        assert re.findall("seller-platform (?:sync|accept|report|costs)", shown) == []

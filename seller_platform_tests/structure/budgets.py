@@ -9,22 +9,22 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_094,
+    "root": 3_100,
     "cli": 6_935,
-    "orchestration": 4_903,
+    "orchestration": 4_955,
     "service": 10_696,
     "sandbox": 2_084,
-    "alerts": 670,
+    "alerts": 678,
     "agents": 1_639,
-    "ingest": 2_537,
+    "ingest": 2_544,
     "client": 4_069,
     "warehouse": 17_358,
-    "contract": 1_323,
+    "contract": 1_326,
     "costs": 1_451,
     "ledgers": 295,
     "reports": 1_390,
     "lake": 949,
-    "tests": 56_103,
+    "tests": 56_149,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -57,7 +57,7 @@ def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
             pause = warehouse.settings.second_reading_seconds
             return discover(api, database, chosen[name], run_id=context.run.run_id, second_reading_seconds=pause)[1]
 
-        loop = PartitionLoop(context.log, "connection ")
+        loop = PartitionLoop(context.log, placement, "connection ")
         if not chosen:
             loop.add("default", NotConnectedError())
         names = _due(database, [*chosen.values()], warehouse) if is_of_sensor else [*chosen]

@@ -6,7 +6,6 @@ reason and the next step. A slice that could not be loaded breaks the rule of it
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -28,6 +27,7 @@ from seller_platform.errors import (
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.failures import in_the_ui
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.tables import CONTRADICTED
@@ -182,7 +182,7 @@ def docs_of(source: Dataset | Mart) -> dict[str, str]:
 
 
 def judgements(
-    database: Database, source: Dataset | Mart, owners: Collection[str] | None = None
+    database: Database, source: Dataset | Mart, owners: Collection[str] | None = None, placement: Placement = WHOLE
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of each check of a dataset or a mart, over what is stored of it now.
 
@@ -200,7 +200,7 @@ def judgements(
             numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
             # A list that was never read may lack a grant.
             checked = count_of(max(count, len(broken)), noun)
-            yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles)
+            yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles, placement=placement)
         return
     count, found = count_partitions(database, source, owners), slice_problems(database, [source.table], accounts=owners)
     for check in source.all_checks:
@@ -209,7 +209,9 @@ def judgements(
             msgspec.structs.replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check
         ]
         numbers = {"partitions": count, "failed_partitions": len(broken)}
-        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles)
+        yield judgement_of(
+            check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles, placement=placement
+        )
 
 
 def judgement_of(
@@ -219,7 +221,8 @@ def judgement_of(
     broken: Sequence[SliceProblem],
     facts: Mapping[str, Any],
     *,
-    titles: Mapping[str, str] = MappingProxyType({}),
+    titles: Mapping[str, str],
+    placement: Placement,
 ) -> dg.AssetCheckResult:
     """Return the result of a rule over everything it was applied to. What a person knows is a warning.
 
@@ -228,11 +231,12 @@ def judgement_of(
         doc: The sentence that is true where the rule is kept.
         checked: What was checked, such as `36,000 slices`.
         titles: The titles of accounts, by key.
+        placement: That of the component, whose jobs are named.
     """
     if not broken:
         kept = f"{doc} That is true of {checked}."
         return dg.AssetCheckResult(check_name=name, passed=True, description=kept, metadata=facts)
-    lines, first = [_line(each, titles) for each in broken[:_LINES_SHOWN]], broken[0]
+    lines, first = [_line(each, titles, placement) for each in broken[:_LINES_SHOWN]], broken[0]
     named = ", ".join(dict.fromkeys(filter(None, (str(lines[0].data[cell]) for cell in ("title", "account", "month")))))
     is_error = any(each.severity == "error" and each.acknowledged_by is None for each in broken)
     more = {"not_listed": len(broken) - len(lines)} if len(broken) > len(lines) else {}
@@ -240,13 +244,13 @@ def judgement_of(
         check_name=name,
         passed=False,
         description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first.sentence)}",
+        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first.sentence, placement)}",
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), **more},
     )
 
 
-def _line(problem: SliceProblem, titles: Mapping[str, str]) -> dg.TableRecord:
+def _line(problem: SliceProblem, titles: Mapping[str, str], placement: Placement) -> dg.TableRecord:
     """Return the line of a slice or a partition in the table of a failed check."""
     cells = {
         "account": problem.account,
@@ -255,7 +259,9 @@ def _line(problem: SliceProblem, titles: Mapping[str, str]) -> dg.TableRecord:
         "rows": "" if problem.rows is None else str(problem.rows),
         "amount": "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
         "since": f"{problem.since:%Y-%m-%d %H:%M} UTC" if problem.since else "",
-        "reason": in_the_ui(problem.message),
-        "next step": in_the_ui(runnable(problem.next_step or "Follow the reason, then materialize the partition.")),
+        "reason": in_the_ui(problem.message, placement),
+        "next step": in_the_ui(
+            runnable(problem.next_step or "Follow the reason, then materialize the partition."), placement
+        ),
     }
     return dg.TableRecord(cells)

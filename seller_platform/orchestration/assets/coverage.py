@@ -51,7 +51,7 @@ def coverage_definitions(
 
     @dg.sensor(
         name=placement.name_of("coverage"),
-        description="Shows in platform/coverage what is stored, if anything was loaded since it was last shown.",
+        description=f"Shows in {key.to_user_string()} what is stored, if anything was loaded since it was last shown.",
         target=dg.AssetSelection.assets(key),
         minimum_interval_seconds=_AN_HOUR,
         default_status=dg.DefaultSensorStatus.RUNNING,

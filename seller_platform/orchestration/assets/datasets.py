@@ -92,7 +92,7 @@ def report_results(
     Raises:
         dagster.Failure: Some slices failed.
     """
-    loop, database, asset = PartitionLoop(context.log), names.database, placement.asset_key(dataset)
+    loop, database, asset = PartitionLoop(context.log, placement), names.database, placement.asset_key(dataset)
     loads: list[int] = []
     for result in results:
         request = result.request

@@ -72,7 +72,7 @@ def derived_asset(
         accounts = {read_partition_key(key)[0] for key in keys if key is not None}
         report(context.instance, warehouse.database, placement, inputs, accounts=accounts or None)
         versions = input_versions(context.instance, [each.asset_key for each in spec.deps])
-        loop = PartitionLoop(context.log, f"{source.name} of ")
+        loop = PartitionLoop(context.log, placement, f"{source.name} of ")
         for _, made in loop.attempt(keys, maker(context, warehouse, keys)):
             yield derived_event(spec.key, str(spec.code_version), made, versions, warehouse.names)
         yield from outputs(context)

@@ -74,7 +74,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
     def builder(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, _: Sequence[str | None]
     ) -> Callable[[str | None], Made]:
-        with foreseen():
+        with foreseen(placement):
             parameters = mart.chosen_parameters(context.op_execution_context.op_config or {})
 
         def build(partition: str | None) -> Made:

@@ -7,7 +7,8 @@ import dagster as dg
 
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError, first_few, followed
-from seller_platform.orchestration.failures import ForeseenError
+from seller_platform.orchestration.failures import ForeseenError, in_the_ui
+from seller_platform.orchestration.placement import Placement
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -20,14 +21,14 @@ class PartitionLoop:
         failures: The errors by the name of their partition, or of another part of the step.
     """
 
-    def __init__(self, log: dg.DagsterLogManager, prefix: str = "") -> None:
+    def __init__(self, log: dg.DagsterLogManager, placement: Placement, prefix: str = "") -> None:
         """Start without failures.
 
         Args:
             prefix: The text before a name in the log.
         """
         self.failures: dict[str, SellerPlatformError] = {}
-        self._log, self._prefix = log, prefix
+        self._log, self._placement, self._prefix = log, placement, prefix
 
     def attempt(self, items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[tuple[Item, Result]]:
         """Yield each item with the result of its work; a `SellerPlatformError` is collected instead."""
@@ -42,7 +43,7 @@ class PartitionLoop:
     def add(self, name: str, error: SellerPlatformError, *, subject: str | None = None) -> None:
         """Collect an error and log it, under its subject or else under its name."""
         self.failures[name] = error
-        self._log.error("%s: %s", subject or f"{self._prefix}{name}", error)
+        self._log.error("%s: %s", subject or f"{self._prefix}{name}", in_the_ui(str(error), self._placement))
 
     def fail_partitions(self, what: str, done: str, count: int) -> None:
         """Fail the step if any of its partitions failed. The message has the reason of the first.
@@ -72,4 +73,5 @@ class PartitionLoop:
             dagster.Failure: There are errors. The step is not retried: requests that can succeed later already were.
         """
         if self.failures:
-            raise ForeseenError(message, {name: str(error) for name, error in self.failures.items()})
+            reasons = {name: str(error) for name, error in self.failures.items()}
+            raise ForeseenError(message, reasons, self._placement)

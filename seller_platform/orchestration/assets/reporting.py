@@ -79,7 +79,7 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
             else:
                 recheck(database, source)
         chosen = {check.name for check in context.selected_asset_check_keys}
-        for each in judgements(database, source, owners_read(database, placement)):
+        for each in judgements(database, source, owners_read(database, placement), placement):
             if each.check_name in chosen:
                 yield each._replace(asset_key=key)
 
@@ -143,7 +143,7 @@ def report_checks(
         with database.begin() as connection:
             # Another process would report its results later, though it had computed them earlier.
             lock(connection, f"checks|{key.to_user_string()}")
-            report_judgements(instance, key, judgements(database, source, owners))
+            report_judgements(instance, key, judgements(database, source, owners, placement))
 
 
 def owners_read(database: Database, placement: Placement) -> set[str] | None:

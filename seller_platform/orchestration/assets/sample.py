@@ -42,7 +42,7 @@ def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) 
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> dg.MaterializeResult[None]:
         database, now = warehouse.database, clock()
-        loop, changed = PartitionLoop(context.log), 0
+        loop, changed = PartitionLoop(context.log, placement), 0
         results = compare_sample(
             seller_api.loader(context, now),
             requests_per_day=warehouse.settings.requests_per_day,

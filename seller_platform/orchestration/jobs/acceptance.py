@@ -51,14 +51,14 @@ def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: AcceptHeld, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database = warehouse.database
-        with foreseen():
+        with foreseen(placement):
             chosen = _chosen(database, config, placement)
 
         def publish(load: int) -> Receipt:
             loader = seller_api.loader(context, utc_now())
             return accept_load(loader, load, by=config.accepted_by, why=config.reason)
 
-        loop = PartitionLoop(context.log, "load ")
+        loop = PartitionLoop(context.log, placement, "load ")
         datasets = set[Dataset]()
         for load, receipt in loop.attempt(chosen, publish):
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)

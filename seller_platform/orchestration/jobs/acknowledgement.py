@@ -46,7 +46,7 @@ def acknowledge_job(sources: Collection[Source], placement: Placement = WHOLE) -
         calls_api=False,
     )
     def note_problems(context: dg.OpExecutionContext, config: Acknowledge, warehouse: WarehouseResource) -> None:
-        with foreseen():
+        with foreseen(placement):
             found = acknowledge(
                 warehouse.database,
                 config.kind,

@@ -90,7 +90,7 @@ def loading_definitions(
         calls_api=False,
     )
     def refresh(context: dg.OpExecutionContext, config: RefreshNow, warehouse: WarehouseResource) -> None:
-        with foreseen():
+        with foreseen(placement):
             _, division = planned(config, warehouse, utc_now())
         if division.later:
             context.log.warning("%s. The schedules read it as the budget allows.", reason_of(division.later))
@@ -100,7 +100,7 @@ def loading_definitions(
 
     @dg.sensor(
         name=placement.name_of("requested_loads"),
-        description="Requests the runs that the job refresh_now has asked for.",
+        description=f"Requests the runs that the job {placement.name_of('refresh_now')} has asked for.",
         asset_selection=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in refreshed)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -145,7 +145,7 @@ def loading_definitions(
     )
     def extend(context: dg.OpExecutionContext, config: ExtendHistory, warehouse: WarehouseResource) -> None:
         database, now = warehouse.database, utc_now()
-        with foreseen():
+        with foreseen(placement):
             since = keep_history_start(database, history_start)
             first = read_month(config.first_month) if config.first_month else max(EARLIEST, since - _A_YEAR)
             months = months_of_history(first.replace(day=1), None, since)

@@ -98,7 +98,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         requests, pause = [each.request for each in division.fitting], warehouse.settings.second_reading_seconds
         results = load_each(requests, loader, second_reading_seconds=pause, records=False)
-        loop, receipts = PartitionLoop(context.log), list[Receipt]()
+        loop, receipts = PartitionLoop(context.log, placement), list[Receipt]()
         for result in results:
             if result.error is not None:
                 loop.add(result.request.account, result.error, subject=str(result.request))

@@ -1,7 +1,6 @@
 """Tests that text that PostgreSQL does not store is replaced, and that a value that cannot be read costs one cell."""
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,16 +23,13 @@ _ODD = st.lists(
 ).map(lambda texts: "".join(["N", *texts]))  # the judge holds rows whose name went
 
 
-def _upstream(body: bytes) -> Callable[[httpx.Request], httpx.Response]:
-    """Return an upstream whose list has one sales channel with rows."""
-    empty = b'{"data": [], "total": 0, "current_page": 1, "last_page": 1}'
-    return lambda request: httpx.Response(
-        200, content=empty if request.url.params.get("sales_channel") == "non-platform" else body
-    )
-
-
 def _load(database: Database, body: bytes) -> Receipt:
-    return load_orders(database, _upstream(body))
+    empty = b'{"data": [], "total": 0, "current_page": 1, "last_page": 1}'
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=empty if "non-platform" in request.url.params.values() else body)
+
+    return load_orders(database, answer)
 
 
 def _body(rows: list[dict[str, Any]], *, is_escaped: bool) -> bytes:

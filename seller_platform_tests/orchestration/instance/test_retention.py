@@ -133,10 +133,7 @@ def project(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Othe
     target = PythonFileTarget(
         python_file=str(folder / "definitions.py"), attribute=None, working_directory=str(folder), location_name="other"
     )
-    with (
-        dg.DagsterInstance.from_config(str(folder)) as instance,
-        WorkspaceProcessContext(instance, target) as context,
-    ):
+    with dg.DagsterInstance.from_config(str(folder)) as instance, WorkspaceProcessContext(instance, target) as context:
         instance.add_dynamic_partitions("shops", ["open", "closed"])
         yield OtherProject(instance, names["defs"], context)
 

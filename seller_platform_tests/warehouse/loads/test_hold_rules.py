@@ -195,10 +195,7 @@ def _of(rows: int, amount: int | None = None) -> Figures:
         pytest.param({"1st": _of(1, 10)}, {"1st": _of(1, 10)}, set(), id="none, if little differs"),
         pytest.param({"1st": _of(1, 10)}, {"1st": _of(1, 0)}, {"1st", "2nd"}, id="all, if amounts only go"),
         pytest.param(
-            {"1st": _of(1, 100)},
-            {"1st": _of(1, 175)},
-            set(),
-            id="none, if an amount is less than twice as large",
+            {"1st": _of(1, 100)}, {"1st": _of(1, 175)}, set(), id="none, if an amount is less than twice as large"
         ),
         pytest.param({"1st": _of(1, 100)}, {"1st": _of(1, 176)}, {"1st"}, id="one whose amount is larger still"),
         pytest.param({"1st": _of(1, 176)}, {"1st": _of(1, 100)}, {"1st"}, id="one whose amount is smaller"),

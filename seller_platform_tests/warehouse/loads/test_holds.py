@@ -188,12 +188,7 @@ def _count(database: Database, table: str = "seller.transactions") -> int:
             frozenset(),
             "50 of 200 rows are missing on 10 days (in all 50 of 200 rows, 125.00 of 500.00 in amount, 10 of 10 days)",
         ),
-        (
-            _entries(4),
-            _entries(4, amount=None),
-            SETTLED,
-            "the sum of amount changes by 10.00, on 4 settled days",
-        ),
+        (_entries(4), _entries(4, amount=None), SETTLED, "the sum of amount changes by 10.00, on 4 settled days"),
     ],
 )
 def test_what_contradicts_the_stored_rows_is_held_and_the_stored_rows_stay(

@@ -240,11 +240,7 @@ def tls() -> Iterator[tuple[str, Path]]:
     ],
 )
 def test_a_database_with_tls_is_dumped_as_safely_as_it_is_read(
-    tls: tuple[str, Path],
-    postgres: EmbeddedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: str,
+    tls: tuple[str, Path], postgres: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
     (server, certificate), newer = tls, postgres.database("newer")
     options, program, seen = options.format(certificate=certificate), tmp_path / "pg_dump", tmp_path / "seen"
