@@ -26,7 +26,7 @@ from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.fork_server import WORKER, begin_server, end_server
+from seller_platform_tests.support.fork_server import end_server
 from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, copied, end_connections
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
@@ -46,9 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_WATCHDOG] = Watchdog()
         # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
-        if workers := getattr(config.option, "tx", None):
-            config.option.tx = [WORKER if each == "popen" else each for each in workers]
-            begin_server()
     # Implausible readings are read a second time without a pause.
     os.environ["SELLER_PLATFORM_SECOND_READING_SECONDS"] = "0"
     # Root's servers keep their data outside of homes; that of the tests is deleted with the folder of the run.

@@ -281,33 +281,6 @@ def test_a_mart_depends_on_the_same_account_and_month_of_its_inputs(plain: dg.De
         assert inputs("restock_plan", "daily_product_sales", "A") == of_account
 
 
-@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")  # in Dagster
-def test_attributes_of_yaml_are_read() -> None:
-    written = """
-type: seller_platform.SellerPlatformComponent
-attributes:
-  key_prefix: [shop]
-  history_start: 2026-02-01
-  datasets: [orders]
-  schedules: false
-  translation:
-    tags: {source: "{{ spec.key.path[-1] }}"}
-    metadata: {team: shop}
-"""
-    with create_defs_folder_sandbox(project_name="foreign_yaml") as sandbox:
-        folder = sandbox.defs_folder_path / "market"
-        folder.mkdir()
-        (folder / "defs.yaml").write_text(written)
-        with sandbox.load_component_and_build_defs(defs_path=folder) as (component, definitions):
-            spec = definitions.resolve_asset_graph().get(dg.AssetKey(["shop", "seller", "orders"]))
-
-    assert isinstance(component, SellerPlatformComponent)
-    assert component.history_start == date(2026, 2, 1)
-    assert spec.tags["source"] == "orders"
-    assert spec.metadata["team"] == "shop"
-    assert "2026-02-01" in str(spec.partitions_def)
-
-
 def _materialize(
     platform: Platform, definitions: dg.Definitions, keys: list[str], partition: str = ""
 ) -> dg.ExecuteInProcessResult:
@@ -344,14 +317,23 @@ class OurSellers(SellerPlatformComponent):
 
 @pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")  # in Dagster
 def test_a_project_overrides_specs_execution_and_resources_in_a_subclass(platform: Platform) -> None:
-    attributes = f"attributes: {{key_prefix: {PREFIX}, datasets: [orders], translation: {{tags: {{source: shop}}}}}}\n"
+    attributes = f"""
+attributes:
+  key_prefix: {PREFIX}
+  history_start: 2026-01-01
+  datasets: [orders]
+  schedules: false
+  translation:
+    tags: {{source: "{{{{ spec.key.path[-1] }}}}"}}
+    metadata: {{team: shop}}
+"""
     platform.discover()
     with create_defs_folder_sandbox(project_name="foreign_subclass") as sandbox:
         folder = sandbox.defs_folder_path / "market"
         folder.mkdir()
         (folder.parent.parent / "sellers.py").write_text(_SUBCLASS)
-        (folder / "defs.yaml").write_text(f"type: foreign_subclass.sellers.OurSellers\n{attributes}")
-        with sandbox.load_component_and_build_defs(defs_path=folder) as (_, definitions):
+        (folder / "defs.yaml").write_text(f"type: foreign_subclass.sellers.OurSellers{attributes}")
+        with sandbox.load_component_and_build_defs(defs_path=folder) as (component, definitions):
             add_accounts(platform.instance, KEYS)
             result = _materialize(platform, definitions, ["seller/orders"], partition_key(KEYS[0], MONTHS[0]))
             spec = definitions.resolve_asset_graph().get(dg.AssetKey([*PREFIX, "seller", "orders"]))
@@ -361,7 +343,10 @@ def test_a_project_overrides_specs_execution_and_resources_in_a_subclass(platfor
         "us",
         "match",
     )
-    assert (spec.tags["table"], spec.tags["source"]) == ("orders", "shop")
+    assert (spec.tags["table"], spec.tags["source"], spec.metadata["team"]) == ("orders", "orders", "shop")
+    assert isinstance(component, SellerPlatformComponent)
+    assert component.history_start == date(2026, 1, 1)
+    assert "2026-01-01" in str(spec.partitions_def)
     warehouse = (definitions.resources or {})["warehouse"]
     assert warehouse.database_url == "postgresql://ours/sellers"
 

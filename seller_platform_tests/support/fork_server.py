@@ -2,7 +2,7 @@
 
 Such a command starts at once, while a new interpreter spends one to three seconds on imports. Otherwise it runs as from
 a shell: its process has its own arguments, environment, folder and streams, waits for its threads and calls what is
-registered for its end. The workers of pytest-xdist are forked, too: `WORKER` takes the words that a Python takes.
+registered for its end.
 """
 
 import atexit
@@ -36,8 +36,6 @@ _IMPORTED_BY_USE = (
     *("fsspec.implementations.local", "httpcore", "psycopg2.extras", "upath.registry"),
     *("dagster_graphql.test.utils", "hypothesis.strategies", "pandas", "playwright.sync_api", "polars", "requests"),
 )
-WORKER = f"popen//python={sys.executable} -m {__name__}"
-"""What pytest-xdist starts in place of a Python for each of its workers."""
 _LARGEST_REQUEST = 1 << 18
 _NUMBER = struct.Struct("q")
 _codes: list[int] = []  # of the command that this process runs, once it ends
@@ -50,24 +48,13 @@ class ForkedCommand:
         self, arguments: Sequence[str], variables: Mapping[str, str], *, output: IO[str], errors: IO[str], folder: Path
     ) -> None:
         """Start a command with an environment, two streams and a working directory."""
-        self._start(arguments, [output, errors], variables=dict(variables), folder=str(folder))
-
-    @classmethod
-    def of_worker(cls, code: str) -> Self:
-        """Start a worker of pytest-xdist with the streams, the environment and the directory of this process."""
-        worker = cls.__new__(cls)
-        streams = [sys.stdout, sys.stderr, sys.stdin]
-        worker._start(sys.argv[1:], streams, variables=dict(os.environ), folder=str(Path.cwd()), code=code)
-        return worker
-
-    def _start(self, arguments: Sequence[str], streams: Sequence[IO[str]], **request: object) -> None:
         self.arguments = arguments
         self._code: int | None = None
         self._status, server_end = socket.socketpair()
         with server_end:
-            descriptors = [stream.fileno() for stream in streams]
-            message = json.dumps({"arguments": arguments, **request}).encode()
-            socket.send_fds(begin_server(), [message], [server_end.fileno(), *descriptors])
+            request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
+            descriptors = [server_end.fileno(), output.fileno(), errors.fileno()]
+            socket.send_fds(begin_server(), [json.dumps(request).encode()], descriptors)
         self.pid = self._number()
 
     def __enter__(self) -> Self:
@@ -175,7 +162,7 @@ def _serve(listener: socket.socket) -> None:
             if (pid := os.fork()) == 0:
                 for each in (listener, *users):
                     each.close()
-                for stream, number in zip(streams, (1, 2, 0), strict=False):
+                for number, stream in enumerate(streams, start=1):
                     os.dup2(stream, number)
                 os.closerange(3, os.sysconf("SC_OPEN_MAX"))
                 _run(**json.loads(data))
@@ -191,17 +178,13 @@ def _send(status: int, number: int) -> None:
         os.write(status, _NUMBER.pack(number))
 
 
-def _run(arguments: list[str], variables: dict[str, str], folder: str, code: str = "") -> None:
+def _run(arguments: list[str], variables: dict[str, str], folder: str) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.argv[1:] = arguments
-    if code:
-        exec(code, {"__name__": "__main__"})
-        _codes.append(0)
-        return
     try:
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
     except SystemExit as end:
@@ -221,9 +204,4 @@ def _end_command() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1].isdigit():
-        _serve(socket.socket(fileno=int(sys.argv[1])))
-    else:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker gets it, too
-        with ForkedCommand.of_worker(sys.argv[-1]) as worker:
-            sys.exit(worker.wait())
+    _serve(socket.socket(fileno=int(sys.argv[1])))
