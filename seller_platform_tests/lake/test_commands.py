@@ -43,9 +43,7 @@ def shop(databases: Databases) -> Iterator[Shop]:
 @pytest.fixture(scope="module")
 def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
-    return environment(
-        home, SELLER_PLATFORM_DATABASE_URL=shop.database.url, SELLER_PLATFORM_EXPORT_DIR=str(home / "lake")
-    )
+    return environment(home, SELLER_PLATFORM_DATABASE_URL=shop.database.url, SELLER_PLATFORM_EXPORT_DIR=f"{home}/lake")
 
 
 def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:

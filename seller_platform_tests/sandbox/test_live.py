@@ -22,9 +22,7 @@ pytestmark = pytest.mark.nightly  # weeks of a sandbox; cli/sandbox/test_live pl
 
 SINCE, UNTIL = date(2026, 2, 20), date(2026, 3, 9)
 OPTIONS = LiveOptions(SINCE, accounts=2, months=2, orders_per_month=150, seed=1)
-LISTS = [
-    dataset for dataset in DATASETS if dataset.table in TABLES and dataset.name not in ("accounts", "cost_periods")
-]
+LISTS = [each for each in DATASETS if each.table in TABLES and each.name not in ("accounts", "cost_periods")]
 
 
 def begin(database: Database, options: LiveOptions) -> LiveSandbox:

@@ -135,9 +135,7 @@ def _running(home: Path) -> Iterator[Open]:
         def text_of(file: IO[str]) -> str:
             return os.pread(file.fileno(), 10_000, 0).decode()
 
-        wait_for(
-            lambda: "Ctrl-C ends it" in os.pread(output.fileno(), 10_000, 0).decode() or process.poll() is not None
-        )
+        wait_for(lambda: "Ctrl-C" in os.pread(output.fileno(), 10_000, 0).decode() or process.poll() is not None)
         assert process.poll() is None, text_of(errors)
         shown = dict(line.split(maxsplit=1) for line in text_of(output).splitlines())
         yield Open(home, errors, variables, shown)

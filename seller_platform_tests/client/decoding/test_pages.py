@@ -23,9 +23,7 @@ WINDOW = Window(date(2026, 10, 1), date(2026, 11, 1))
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 _DAYS = st.dates(WINDOW.start, WINDOW.last_day)
 _FIRST_MOMENT = datetime(2026, 10, 1, tzinfo=ZONE).astimezone(UTC)
-_MOMENTS = st.integers(0, 31 * 86_400 - 1).map(
-    lambda seconds: (_FIRST_MOMENT + timedelta(seconds=seconds)).astimezone(ZONE)
-)
+_MOMENTS = st.integers(0, 31 * 86_400 - 1).map(lambda each: (_FIRST_MOMENT + timedelta(seconds=each)).astimezone(ZONE))
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ _STORED = {
 }
 _FOREIGN = re.compile("SELLER_|DAGSTER_|PG|.*_PROXY", re.IGNORECASE)
 _HARMLESS = [name for name, environment in ENVIRONMENTS.items() if environment.ending is None]
-_FRAMINGS = [
-    name for name, transport in TRANSPORTS.items() if transport.ending is None and transport.commands == (*Command,)
-]
+_FRAMINGS = [name for name, each in TRANSPORTS.items() if each.ending is None and each.commands == (*Command,)]
 
 
 class Cell(NamedTuple):

@@ -155,9 +155,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
                 assert (load() is None) is (reading < READINGS_TO_BELIEVE)
 
     assert open_holds(installation.database) == ()
-    assert sorted(rows()) == sorted(
-        (day, sku, amount * 5 if day < month.end else amount) for day, sku, amount in before
-    )
+    assert sorted(rows()) == sorted((day, sku, amount * (5 if day < month.end else 1)) for day, sku, amount in before)
 
 
 def test_a_comparison_at_random_repairs_what_another_program_changed(installation: Installation) -> None:

@@ -38,10 +38,7 @@ LOS_ANGELES, BERLIN = "America/Los_Angeles", "Europe/Berlin"
 
 @cache
 def _definitions(history_start: date, read: Sequence[Dataset], cron: str | None) -> dg.Definitions:
-    resources = {
-        "warehouse": dg.ResourceDefinition.none_resource(),
-        "seller_api": dg.ResourceDefinition.none_resource(),
-    }
+    resources = dict.fromkeys(("warehouse", "seller_api"), dg.ResourceDefinition.none_resource())
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS], resources=resources)
     dated, undated = ([each.name for each in read if each.is_dated is is_dated] for is_dated in (True, False))
     chosen = {"refresh": dated + undated, "reread": dated, "snapshot": undated}
