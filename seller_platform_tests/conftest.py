@@ -5,9 +5,8 @@ import gc
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
@@ -16,8 +15,6 @@ from pathlib import Path
 import certifi
 import psycopg
 import pytest
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
@@ -81,36 +78,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Let one process collect the tests before the others, which then read its bytecode.
-
-    pytest compiles each module of tests with explained assertions, which takes longer than all imports. Modules and
-    tests stay until the end, so the garbage collector ignores them: otherwise it takes a third of the CPU time here.
-    """
+    """Collect the tests without the garbage collector, which otherwise takes a third of the CPU time here."""
     gc.disable()
     try:
-        return (yield from _collect_in_turns(session))
+        return (yield)
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _collect_in_turns(session: pytest.Session) -> Generator[None, object, object]:
-    if sys.dont_write_bytecode or not hasattr(session.config, "workerinput"):
-        return (yield)
-    with _turn("collected") as is_first:
-        if is_first:
-            return (yield)
-    return (yield)
-
-
-@contextmanager
-def _turn(name: str) -> Iterator[bool]:
-    """Yield whether no process of the run has had this turn; meanwhile the others wait for theirs."""
-    done = folder_of_the_run() / name
-    with done.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield not done.exists()
-        done.touch()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -138,31 +112,13 @@ def _effort(tests: list[pytest.Item]) -> tuple[float, ...]:
     return (max(timeouts, default=0), *counts, len(tests))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def revisions_read_once() -> Iterator[None]:
-    """Let alembic read Dagster's revisions once: an instance of Dagster in memory would read a hundred files."""
-    read: dict[str, ScriptDirectory] = {}
-    original = ScriptDirectory.from_config
-
-    def from_config(config: Config) -> ScriptDirectory:
-        location = config.get_main_option("script_location") or ""
-        if not location.startswith("dagster"):
-            return original(config)
-        if location not in read:
-            read[location] = original(config)
-        return read[location]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScriptDirectory, "from_config", from_config)
-        yield
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
     """The embedded server of this test process, with a copy of the files that the first process has made."""
     made = folder_of_the_run() / "postgres"
-    with _turn("made") as is_first:
-        if is_first:
+    with made.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
             _make_server(made)
     with temporary_folder(folder_of_the_run()) as folder:
         (folder / "postgres").mkdir(0o711)
