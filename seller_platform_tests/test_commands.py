@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.agents.proof import Seen
-from seller_platform.commands import keep_start, runnable, use_demo_start, use_start
-from seller_platform.errors import NotConnectedError, RequestError, UnanswerableError
+from seller_platform.commands import keep_start, runnable, use_start
+from seller_platform.errors import NotConnectedError, RequestError
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +44,3 @@ def test_dev_and_demo_are_started_on_the_home_around_the_sandbox(tmp_path: Path)
     assert runnable("Next: `seller-platform dev`, or `seller-platform demo --json`") == (
         "Next: `seller-platform dev`, or `seller-platform demo --json`"
     )
-
-
-def test_an_answer_to_an_agent_names_commands_of_the_demo() -> None:
-    use_demo_start()
-
-    assert Seen(command="seller-platform query 'TABLE x'").command == "seller-platform --demo query 'TABLE x'"
-    assert UnanswerableError("no", "Run `seller-platform sync`.").remedy == "Run `seller-platform --demo sync`."

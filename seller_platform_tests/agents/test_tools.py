@@ -21,7 +21,9 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.metrics import METRICS, Dimension
+from seller_platform.agents.proof import Seen
 from seller_platform.agents.tools import TOOLS, Tool, call_tool
+from seller_platform.commands import use_demo_start, use_start
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
@@ -482,3 +484,15 @@ def test_rows_come_in_the_order_that_is_asked_for(asker: Asker, tool: str, metri
 def test_there_are_fifteen_metrics_with_a_sentence_each() -> None:
     assert len({metric.name for metric in METRICS}) == 15
     assert all(metric.doc.endswith(".") and metric.dimensions for metric in METRICS)
+
+
+def test_an_answer_to_an_agent_names_commands_of_the_demo(tmp_path: Path) -> None:
+    use_demo_start()
+    try:
+        command = Seen(command="seller-platform query 'TABLE x'").command
+        remedy = UnanswerableError("no", "Run `seller-platform sync`.").remedy
+    finally:
+        use_start(tmp_path)
+
+    assert command == "seller-platform --demo query 'TABLE x'"
+    assert remedy == "Run `seller-platform --demo sync`."

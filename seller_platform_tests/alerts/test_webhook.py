@@ -58,3 +58,12 @@ def test_a_webhook_behind_a_proxy_is_reached_through_it(monkeypatch: pytest.Monk
         post_message("http://hooks.example/services/T000/canary-secret", {"text": "told"})
 
     assert proxy.texts == ["told"]
+
+
+def test_a_proxy_that_cannot_be_used_is_named_and_the_url_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://proxy.example")
+
+    with pytest.raises(WebhookError, match="ALL_PROXY") as raised:
+        post_message("https://hooks.example/canary", {}, clock=FakeTime().clock)
+
+    assert "canary" not in str(raised.value)
