@@ -140,7 +140,7 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
 
     unfinished = {key for key, progress in state.assets.items() if not progress.is_whole}
     assert unfinished == {"seller/report_rows"}
-    assert state.materialized(LOADED) > 0
+    assert any(state.assets[f"seller/{name}"].materialized for name in LOADED)
     assert {f"marts/{mart.name}" for mart in MARTS} <= state.assets.keys() - unfinished
     assert "never loaded" not in status
     assert "Connected: 1 account" in connected

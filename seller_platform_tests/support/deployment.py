@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ _CHECKS = """
   }
 }
 """
-_SCHEDULES = """
+SCHEDULES = """
 {
   repositoryOrError(
     repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "seller_platform"}
@@ -132,10 +132,6 @@ class State(UnderWay):
     @property
     def unfinished(self) -> dict[str, Progress]:
         return {key: progress for key, progress in self.assets.items() if not progress.is_whole}
-
-    def materialized(self, datasets: Iterable[str]) -> int:
-        """Return how many partitions of some datasets are materialized."""
-        return sum(self.assets[f"seller/{name}"].materialized for name in datasets)
 
 
 @dataclass
@@ -256,11 +252,6 @@ class Deployment:
             pause_seconds=_LOOK_SECONDS,
         )
 
-    def schedules_on(self) -> list[str]:
-        """Return the names of the schedules that run."""
-        listed = self.ask(_SCHEDULES)["repositoryOrError"]["schedules"]
-        return [each["name"] for each in listed if each["scheduleState"]["status"] == "RUNNING"]
-
     def failed_checks(self) -> dict[str, list[str]]:
         """Return the checks that failed, or were never made, by the asset's key."""
         red: dict[str, list[str]] = {}
@@ -286,7 +277,8 @@ class Deployment:
         """Kill every process of a part without a warning, as soon as there is one."""
         if part == POSTGRESQL:
             # An immediate stop, the harshest that leaves no shared memory behind.
-            os.kill(self.postmaster, signal.SIGQUIT)
+            server = (self.sandbox / "postgres/data/postmaster.pid").read_text()
+            os.kill(int(server.split()[0]), signal.SIGQUIT)
             return
 
         def running() -> list[psutil.Process]:
@@ -306,10 +298,6 @@ class Deployment:
     def sandbox(self) -> Path:
         """The home folder of the installation inside."""
         return self.home / "sandbox"
-
-    @property
-    def postmaster(self) -> int:
-        return int((self.sandbox / "postgres/data/postmaster.pid").read_text().split()[0])
 
     def end(self) -> int:
         """End it as Ctrl-C does, and return its exit code."""
