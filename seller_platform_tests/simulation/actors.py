@@ -307,7 +307,7 @@ def load_reports(world: "World", process: "Process") -> int:
         except SellerPlatformError as error:
             world.say(f"job {job.id}: {type(error).__name__}")
     for failure in take_failures(process.database, account.key, now=world.clock.now()):
-        world.tell_failure(failure.subject)
+        world.failures.append(failure.subject)
     return loaded
 
 

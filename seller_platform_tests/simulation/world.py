@@ -204,10 +204,6 @@ class World:
         self._runs += 1
         return f"{process.name}-{self._runs}"
 
-    def tell_failure(self, report: str) -> None:
-        """Remember that the failure of a report was reported."""
-        self.failures.append(report)
-
     def play(self) -> None:
         """Play the run."""
         self._prepare()
