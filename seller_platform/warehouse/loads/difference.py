@@ -53,7 +53,6 @@ FROM (
         SELECT {content}, ctid, true FROM {pending}
     ) AS differing
     GROUP BY {content}
-    HAVING bool_or(is_new) AND NOT bool_and(is_new)
 ) AS equal
 WHERE stored IS NOT NULL AND new IS NOT NULL
 """)

@@ -280,7 +280,7 @@ def why_it_waits(database: Database, account: KnownAccount) -> tuple[int, str] |
 _WAITS = text("""
     SELECT held.id, held.notes #>> '{held,reason}'
     FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
-    WHERE slice.dataset = 'accounts' AND slice.account = :connection AND held_load_ids <> '{}'
+    WHERE slice.dataset = 'accounts' AND slice.account = :connection
       AND jsonb_exists(held.notes -> 'waiting', :of_account)
 """)
 
