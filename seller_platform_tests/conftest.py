@@ -88,16 +88,18 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Mark journeys, browser tests and nightly tests as slow, and sort the modules: the longest come first.
 
     pytest-xdist gives each process the next module as soon as it has nearly ended one. So no fixture of a module is set
-    up in two processes, and short modules are left for the end.
+    up in two processes, and short modules are left for the end. A process alone keeps the order that was asked for.
     """
     for item in items:
         if any(item.get_closest_marker(name) for name in ("journey", "browser", "nightly")):
             item.add_marker("slow")
     yield  # deselects tests
+    if not hasattr(config, "workerinput"):
+        return
     modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
         modules.setdefault(item.path, []).append(item)

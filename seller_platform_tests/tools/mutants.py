@@ -12,6 +12,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -33,54 +34,8 @@ _EXCLUDED = [
     "core/ReplaceBinaryOperator_(BitOr_.*|Mul_Div)",
     "core/ReplaceComparisonOperator_(Is_Eq|IsNot_NotEq|Eq_Is|NotEq_IsNot)",
 ]
-_LISTS = ("client/lists", "client/decoding", "client/endpoints")
-_LOADS = "warehouse/loads"
 
-TESTS_OF: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(
-        ("warehouse.loads.slices", "warehouse.loads.judgement"),
-        (
-            *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds")),
-            *(f"ingest/loads/test_{name}.py" for name in ("known_pages", "accounts", "sampling")),
-            "warehouse/sums",
-            "warehouse/monitoring/test_slice_states.py",
-        ),
-    ),
-    "warehouse.loads.difference": tuple(
-        f"{_LOADS}/test_{name}.py" for name in ("difference", "slices", "history", "copy_format")
-    ),
-    "warehouse.loads.holds": tuple(f"{_LOADS}/test_{name}.py" for name in ("hold_rules", "holds")),
-    "warehouse.loads.day_changes": (f"{_LOADS}/test_hold_rules.py", f"{_LOADS}/test_holds.py"),
-    **dict.fromkeys(
-        ("warehouse.loads.receipts", "warehouse.loads.days_due"),
-        (*(f"{_LOADS}/test_{name}.py" for name in ("days_due", "holds")), "ingest/loads/test_planner.py"),
-    ),
-    "warehouse.loads.retention": (f"{_LOADS}/test_retention.py",),
-    "warehouse.loads.copy_format": tuple(f"{_LOADS}/test_{name}.py" for name in ("copy_format", "slices", "history")),
-    "warehouse.sums.keeping": ("warehouse/sums", "service/statistics", "warehouse/loads/test_slices.py"),
-    "ingest.connections.token_rotation": ("ingest/connections",),
-    "ingest.connections.request_budget": ("ingest/connections/test_request_budget.py",),
-    "client.lists.reader": (*_LISTS, "ingest/loads/test_known_pages.py"),
-    "client.decoding.values": ("client/decoding",),
-    "client.decoding.pages": (*_LISTS, "ingest/loads/test_known_pages.py", "ingest/loads/test_replaced_text.py"),
-    "service.access": (
-        "service/lists/test_endpoints.py",
-        "service/lists/test_replica.py",
-        "service/oauth/test_consent_choices.py",
-        "service/oauth/test_token_endpoint.py",
-    ),
-    **dict.fromkeys(("warehouse.books.closing", "warehouse.marts.journal_entries"), ("warehouse/books",)),
-    **dict.fromkeys(
-        ("warehouse.marts.due", "lake.partitions"),
-        tuple(f"warehouse/{name}.py" for name in ("marts/test_building", "exports/test_partitions")),
-    ),
-    "warehouse.monitoring.sampling": ("warehouse/monitoring/test_sampling.py",),
-    **dict.fromkeys(
-        ("warehouse.schema.slices", "warehouse.schema.slice_problems", "warehouse.schema.unread_slices"),
-        ("warehouse/monitoring", f"{_LOADS}/test_days_due.py", "cli/status/test_problems.py"),
-    ),
-    "service.limits": ("service/limits/test_turns.py", "service/limits/test_admission.py"),
-}
+TESTS_OF: Mapping[str, Sequence[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 """By the name of a module below `seller_platform`, paths below `seller_platform_tests`."""
 
 

@@ -256,9 +256,10 @@ def _load(api: SellerApi, database: Database) -> Receipt:
 def test_days_have_settled_once_they_were_read_after_their_lookback(
     database: Database, read_on: date, is_settled: bool
 ) -> None:
-    """The last day of March has a lookback of 14 days."""
+    """The last day of March has a lookback of 14 days. A reading that is held changes nothing of that."""
     at = datetime.combine(read_on, time_of_day(12), TOKYO.zone)
     _read(database, MARCH, at)
+    store_receipt(database, TRANSACTIONS, TOKYO.key, MARCH, at=at, verdict="held")
 
     with (
         time_machine.travel(at + timedelta(days=30), tick=False),

@@ -8,14 +8,20 @@ import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.days_due import AccountDay, days_due, days_read
-from seller_platform.warehouse.loads.receipts import Slice, newest_receipts, unreported_loads, was_loaded
+from seller_platform.warehouse.loads.days_due import CLOCKS_DIFFER, AccountDay, days_due, days_read
+from seller_platform.warehouse.loads.receipts import (
+    Slice,
+    keep_reported,
+    newest_receipts,
+    unreported_loads,
+    was_loaded,
+)
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
-ORDERS, INVENTORY, TRANSACTIONS, BY_PRODUCT, DAILY = map(
-    dataset_named, ("orders", "inventory", "transactions", "sales_by_product", "daily_product_sales")
+ORDERS, INVENTORY, TRANSACTIONS, BY_PRODUCT = map(
+    dataset_named, ("orders", "inventory", "transactions", "sales_by_product")
 )
 MARCH = Window.month_of(date(2026, 3, 1))
 
@@ -35,13 +41,17 @@ def test_days_are_due_until_read_later_than_the_lookback_after_them(zone: str, t
     for days_ago, hour in ((40, 1), (36, 23), (33, 12), (5, 0)):
         at = datetime.combine(today - timedelta(days=days_ago), time(hour, 30), there)
         _load(database, ORDERS, "A", month.until(at.date() - timedelta(days=days_ago % 7)), at)
+    lookback = timedelta(days=ORDERS.lookback_days)
+    before = Window.month_of(month.start - timedelta(days=1))
+    _load(database, ORDERS, "A", before, datetime.combine(before.last_day + lookback, time(12), there))
+    for dataset, account in ((ORDERS, "B"), (TRANSACTIONS, "A")):
+        _load(database, dataset, account, month, datetime.combine(today, time(1), there))
     day = AccountDay.at(datetime.combine(today, time(12), there), "A", there)
 
-    due = days_due(database, [ORDERS], [day], since=month.start)
+    due = days_due(database, [ORDERS], [day], since=before.start)
 
-    until_today = Window(month.start, today + timedelta(days=1))
+    until_today = Window(before.start, today + timedelta(days=1))
     read = days_read(database, ORDERS, "A", until_today, there, now=day.moment)
-    lookback = timedelta(days=ORDERS.lookback_days)
     expected = [each for each in until_today.each_day() if each not in read or read[each] <= each + lookback]
     assert [each for window in due["orders", "A"] for each in window.each_day()] == expected
 
@@ -52,14 +62,24 @@ def test_days_read_since_midnight_are_not_due(database: Database) -> None:
     _load(database, ORDERS, "A", Window(date(2026, 5, 1), today), midnight - timedelta(minutes=1))
     _load(database, ORDERS, "A", Window(date(2026, 5, 10), date(2026, 5, 15)), midnight)
     _load(database, INVENTORY, "A", Window.day(today), midnight)
+    before = midnight - timedelta(minutes=1)
+    for dataset, account, held, at in (
+        (ORDERS, "A", Window(date(2026, 5, 1), date(2026, 5, 4)), midnight),
+        (ORDERS, "A", Window.day(date(2026, 5, 6)), midnight),
+        (ORDERS, "A", Window.day(date(2026, 5, 14)), before),
+        (ORDERS, "B", Window.month_of(today), before),
+        (TRANSACTIONS, "A", Window.month_of(today), before),
+    ):
+        store_receipt(database, dataset, account, held, at=at, verdict="held")
     day = AccountDay.at(datetime(2026, 5, 20, 11, tzinfo=UTC), "A", tokyo)
 
     due = days_due(database, [ORDERS, INVENTORY], [day], since=date(2026, 5, 1))
 
     assert (day.today, day.begins_at) == (today, midnight)
     assert due == {
-        ("orders", "A"): (Window(date(2026, 5, 1), date(2026, 5, 10)), Window(date(2026, 5, 15), date(2026, 5, 21)))
+        ("orders", "A"): (Window(date(2026, 5, 4), date(2026, 5, 10)), Window(date(2026, 5, 14), date(2026, 5, 21)))
     }
+    assert days_due(database, [ORDERS], [day], since=today + timedelta(days=2)) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,24 +107,34 @@ def test_yesterday_is_due_although_its_last_orders_were_read_at_midnight(
 
 
 def test_what_a_clock_that_was_ahead_has_read_is_due(database: Database) -> None:
-    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
-    month = Window(date(2026, 4, 1), date(2026, 5, 21))
-    _load(database, ORDERS, "A", month, datetime(2145, 5, 20, 11, tzinfo=UTC))
+    at, months = datetime(2145, 5, 20, 11, tzinfo=UTC), Window(date(2145, 4, 1), date(2145, 5, 21))
+    today = Window.day(at.date())
+    for dataset, window in ((ORDERS, months), (INVENTORY, today)):
+        _load(database, dataset, "A", window, at + CLOCKS_DIFFER)
+    store_receipt(database, ORDERS, "A", Window.month_of(at.date()), at=at + CLOCKS_DIFFER, verdict="held")
     day = AccountDay.at(at, "A", ZoneInfo("Europe/Berlin"))
 
-    assert days_due(database, [ORDERS], [day], since=month.start) == {("orders", "A"): (month,)}
+    due = days_due(database, [ORDERS, INVENTORY], [day], since=months.start)
+
+    assert due == {("orders", "A"): (months,), ("inventory", "A"): (today,)}
 
 
-def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: Database) -> None:
-    mark_loaded(database, TRANSACTIONS, "jp-1", MARCH)
+def test_loads_are_reported_once_oldest_first_without_waiting_for_ever(database: Database) -> None:
+    for account in ("jp-2", "jp-1", "jp-3"):
+        for dataset in (ORDERS, TRANSACTIONS):
+            mark_loaded(database, dataset, account, MARCH)
+    keep_reported(database, [6])
 
-    with (
-        unreported_loads(database, [TRANSACTIONS], None, limit=10) as lent,
-        unreported_loads(database, [TRANSACTIONS], None, limit=10, wait_seconds=0) as waiting,
-    ):
-        assert (len(lent), len(waiting)) == (1, 0)
-    with unreported_loads(database, [TRANSACTIONS], None, limit=10, wait_seconds=0) as later:
-        assert len(later) == 1
+    def unreported(accounts: list[str] | None = None, **options: int) -> list[str]:
+        with unreported_loads(
+            database, [TRANSACTIONS], accounts, **{"limit": 10, "wait_seconds": 0, **options}
+        ) as lent:
+            return [each.account for each in lent]
+
+    with unreported_loads(database, [TRANSACTIONS], None, limit=10):
+        assert unreported() == []
+    assert unreported() == ["jp-2", "jp-1"]
+    assert [unreported(limit=1), unreported(after=2), unreported(["jp-1"])] == [["jp-2"], ["jp-1"], ["jp-1"]]
 
 
 def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database: Database) -> None:
@@ -133,16 +163,3 @@ def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> Non
         "jp-1": expected,
         "S.KR": expected,
     }
-
-
-def test_days_that_are_held_are_due_not_those_of_other_holds(database: Database) -> None:
-    april = Window.month_of(date(2026, 4, 1))
-    mark_loaded(database, ORDERS, "jp-1", april)
-    for dataset, account in ((DAILY, "jp-1"), (TRANSACTIONS, "jp-1"), (ORDERS, "S.IN"), (ORDERS, "S.KR")):
-        store_receipt(database, dataset, account, april, verdict="held", changed=False)
-    store_receipt(database, ORDERS, "jp-1", Window.day(april.start), verdict="held", changed=False)
-
-    day = AccountDay.at(datetime.now(UTC), "jp-1", ZoneInfo("Asia/Tokyo"))
-    due = days_due(database, [ORDERS], [day], since=april.start, again=True, lookbacks={("orders", "jp-1"): -100})
-
-    assert due["orders", "jp-1"][0] == Window.day(april.start)

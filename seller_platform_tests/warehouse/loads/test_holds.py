@@ -1,5 +1,6 @@
 """Tests that readings which contradict the stored rows are held, and that others are published."""
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +19,7 @@ from seller_platform.warehouse.loads.holds import RULES, Accepted, Claim, Contra
 from seller_platform.warehouse.loads.receipts import Receipt, Slice, doubt_of, open_holds
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import latest_receipts
+from seller_platform_tests.support.receipts import latest_receipts, store_receipt
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
 DAILY, COSTS = dataset_named("daily_product_sales"), dataset_named("cost_periods")
@@ -143,7 +144,7 @@ def test_a_reading_is_measured_by_its_own_slice_alone(database: Database, accoun
     corrected = load(_entries(200), announces=False)
     load_beside(201, "UTC")
     without_total = load(_entries(201), announces=False)
-    load_beside(202, "Asia/Tokyo")
+    load_beside(201, "Asia/Tokyo")
     of_one_day_less = [row for number, row in enumerate(_entries(201)) if number % 10 or number >= 60]
     a_day_lacks_rows = load(of_one_day_less, announces=False)
     beside_held = [load_beside(100, "Asia/Tokyo", at=NOON + hours * number) for number in (1, 2)]
@@ -177,10 +178,19 @@ def _count(database: Database, table: str = "seller.transactions") -> int:
     return int(database.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
+_ON_A_DAY = _entries(240)[::10]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "settled", "reason"),
     [
         (_entries(3), [], frozenset(), "none of 3 stored rows was read"),
+        (
+            _ON_A_DAY[:20],
+            [*_ON_A_DAY, *(_entries(1, amount=amount)[0] for amount in "3456")],
+            SETTLED,
+            "8 of 28 rows are missing or others than before on 1 settled day",
+        ),
         (_entries(600), _entries(590), SETTLED, "10 of 600 rows were added or are missing on 10 settled days"),
         (
             _entries(200),
@@ -249,6 +259,8 @@ def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database
     _load(database, _entries(3))
     with pytest.raises(ImplausibleReadingError, match="announced no total, which it did before"):
         _load(database, _entries(4), Judge(), announces=False)
+    _load(database, _entries(5), announces=False)
+    assert _load(database, _entries(6), Judge(), announces=False).changed
 
 
 def test_a_first_snapshot_of_a_day_is_held_without_its_total(database: Database) -> None:
@@ -257,12 +269,56 @@ def test_a_first_snapshot_of_a_day_is_held_without_its_total(database: Database)
     assert [each.verdict for each in receipts] == [CountVerdict.MATCH, CountVerdict.HELD]
 
 
-def test_a_snapshot_is_compared_with_the_newest_one_before(database: Database) -> None:
-    first, fewer, gone, back = (_stock(database, count, day) for day, count in enumerate((10, 6, 2, 7), start=1))
+def test_a_snapshot_is_compared_with_the_newest_one_with_rows_before(database: Database) -> None:
+    first, fewer = _stock(database, 10, 1), _stock(database, 6, 2)
+    for dataset, account, rows in ((STOCK, ACCOUNT, 0), (STOCK, OTHER, 5), (COSTS, ACCOUNT, 5)):
+        store_receipt(database, dataset, account, Window.day(date(2026, 3, 3)), rows=rows)
+    gone, back = _stock(database, 2, 4), _stock(database, 7, 5)
+    no_holds = open_holds(database)
+    store_receipt(database, STOCK, ACCOUNT, Window.day(date(2026, 3, 6)), notes={"accepted": {}})
+    after_an_accepted_one = _stock(database, 1, 7)
+    store_receipt(database, STOCK, ACCOUNT, Window.day(date(2026, 3, 20)), rows=9)
+    database.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day = '2026-03-05'"))
 
-    assert [each.verdict for each in (first, fewer, back)] == [CountVerdict.MATCH] * 3
+    assert [each.verdict for each in (first, fewer, back, after_an_accepted_one)] == [CountVerdict.MATCH] * 4
     assert "4 of 6 rows were added or are missing" in doubt_of(gone).reason
-    assert open_holds(database) == ()
+    assert no_holds == ()
+    assert [_stock(database, count, day).verdict for count, day in ((4, 8), (3, 5))] == [CountVerdict.HELD] * 2
+
+
+def test_a_snapshot_is_compared_by_value_while_one_is_held(database: Database) -> None:
+    _stock(database, 5, 1)
+    database.execute(text("UPDATE seller.warehouse_stock SET quantity = 9"))
+    store_receipt(database, STOCK, ACCOUNT, Window.day(DAYS.start), verdict="held")
+
+    assert _stock(database, 5, 1).changed
+
+
+def test_under_another_zone_only_readings_of_all_days_count(database: Database) -> None:
+    """Readings of days beside neither confirm a hold nor end it, and those of some days do not end the comparison."""
+
+    def lie(number: int, rows: Sequence[Row] = _entries(90)) -> Receipt:
+        at = NOON + number * timedelta(hours=21)
+        return _load(database, rows, Judge(SETTLED, is_second=True), zone="Asia/Tokyo", at=at)
+
+    def store_beside(number: int, **columns: Any) -> None:
+        for day in (DAYS.start - timedelta(days=1), DAYS.end):
+            at = NOON + number * timedelta(hours=21)
+            store_receipt(database, TRANSACTIONS, ACCOUNT, Window.day(day), at=at, **columns)
+
+    _load(database, _entries(100), zone="UTC")
+    for part in (DAYS.since(date(2026, 3, 2)), DAYS.until(date(2026, 3, 10))):
+        store_receipt(database, TRANSACTIONS, ACCOUNT, part, time_zone="Asia/Tokyo")
+    first = lie(0)
+    for number in (1, 2):
+        store_beside(number, verdict="held", notes={"held": doubt_of(first).note})
+    second = lie(3)
+    store_beside(4)
+    third = lie(4)
+    of_a_day = lie(5, [row for row in _entries(90) if row[-1] != TWO_DAYS[0]])
+
+    assert [each.verdict.value for each in (first, second, third)] == ["held", "held", "match"]
+    assert ([*doubt_of(second).claim], [*doubt_of(of_a_day).claim]) == ([""], [TWO_DAYS[0]])
 
 
 def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Database) -> None:
@@ -447,6 +503,12 @@ def test_a_reading_most_of_whose_settled_rows_are_in_doubt_is_held_whole(busy: i
     assert "".join(of_days) == held
 
 
+def test_recent_days_that_are_in_doubt_alone_put_no_others_in_doubt() -> None:
+    days = {"a": DayChange(40, 10, lost=30, others=30), "b": DayChange(100, 99, lost=1, others=1)}
+
+    assert [*Judge().findings(TRANSACTIONS, days, lacks_total=False)] == ["a"]
+
+
 def test_rows_that_come_twice_are_held_and_those_stored_twice_may_go(database: Database) -> None:
     """Rows with the key of another row are named by a check."""
 
@@ -469,6 +531,10 @@ def test_rows_that_come_twice_are_held_and_those_stored_twice_may_go(database: D
 AMOUNTS, COST = range(1, 21), '[{"currency": "EUR", "amount": "12.50"}]'
 
 
+def _costs(*amounts: int) -> str:
+    return json.dumps([{"currency": "EUR", "amount": amount} for amount in amounts])
+
+
 @pytest.mark.parametrize(
     ("dataset", "before", "after", "rule"),
     [
@@ -479,6 +545,8 @@ AMOUNTS, COST = range(1, 21), '[{"currency": "EUR", "amount": "12.50"}]'
         (COSTS, [COST] * 20, [COST.replace("12.50", "1250.00")] * 20, "values"),
         (COSTS, [COST] * 20, [COST.replace("EUR", "JPY")] * 20, "values"),
         (COSTS, [COST] * 20, [COST.replace("12.50", "14.00")] * 20, None),
+        (COSTS, [COST] * 20, [COST.replace("12.50", "of old")] * 20, None),
+        (COSTS, [_costs(9, 0, 0, 0, 0, 0)] * 20, [_costs(9, 9, 9, 9, 9, 9)] * 20, "values"),
     ],
 )
 def test_snapshots_are_compared_by_value(
@@ -499,18 +567,23 @@ def test_snapshots_are_compared_by_value(
 
 
 def test_an_entry_with_another_date_names_the_day_on_which_it_was(database: Database) -> None:
-    """That day may lose its only row, which is stored on another one."""
-    april = Window(date(2026, 4, 1), date(2026, 4, 11))
+    """That day may lose its only rows, which are stored on another one."""
+    april, first_day = Window(date(2026, 4, 1), date(2026, 4, 11)), Window.day(DAYS.start)
 
-    def in_april(rows: list[Row]) -> list[Row]:
-        moved = _with(str(TRANSACTIONS.day), lambda _: "2026-04-02T10:00:00+00:00")(rows)
-        return [(*row[:-1], "2026-04-02") for row in moved]
+    def dated(day: str, *rows: Row) -> list[Row]:
+        moved = _with(str(TRANSACTIONS.day), lambda _: f"{day}T10:00:00+00:00")([*rows])
+        return [(*row[:-1], day) for row in moved]
 
-    _load(database, _entries(10))
-    _load(database, in_april(_entries(3, first=20)), window=april)
+    both = [_entries(10)[0], *_entries(1, first=10)]
+    _load(database, [*both, *dated("2026-03-02", *both), *_entries(9, first=1)])
+    with pytest.raises(ImplausibleReadingError):  # they were on both days before
+        _load(database, [], Judge({DAYS.start}), window=first_day)
+    of_first, *others = _entries(3, first=20)
+    _load(database, dated("2026-04-01", of_first, *others), window=april)
 
-    named = _load(database, in_april([*_entries(3, first=20), *_entries(1)]), Judge(), window=april)
-    again = _load(database, [], Judge({DAYS.start}), window=Window.day(DAYS.start))
+    listed = [*dated("2026-04-01", *others), *dated("2026-04-02", of_first, *both)]
+    named = _load(database, listed, Judge(), window=april)
+    again = _load(database, [], Judge({DAYS.start}), window=first_day)
 
-    assert (named.notes or {})["dated_anew"] == ["2026-03-01"]
-    assert (again.verdict, _count(database)) == (CountVerdict.MATCH, 13)
+    assert (named.notes or {})["dated_anew"] == ["2026-03-02", "2026-03-01"]
+    assert (again.verdict, _count(database)) == (CountVerdict.MATCH, 16)

@@ -256,6 +256,14 @@ def test_a_mart_is_not_current_after_more_days_were_read_without_a_change(shop: 
     for window in (MONTHS[1].since(MONTHS[1].start + timedelta(days=1)), MARCH):
         store_receipt(shop.database, dataset_named("daily_product_sales"), ACCOUNT, window)
     shop.build(mart)
+    for other in ("'folder', '/lake'", "'name', 'x'", "'account', 'x'", "'month', month + 31"):
+        tried = f"jsonb_populate_record(tried, jsonb_build_object({other}, 'fingerprint', ''))"
+        shop.database.execute(
+            text(
+                f"INSERT INTO platform.derived_partitions SELECT ({tried}).* FROM platform.derived_partitions AS tried "
+                f"WHERE (folder, name, account, month) = ('', '{mart.name}', '{ACCOUNT}', '{MARCH.start}')"
+            )
+        )
     before = _is_current(shop, mart)
     store_receipt(shop.database, dataset_named("daily_product_sales"), ACCOUNT, MONTHS[1], changed=False)
 

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.monitoring.sampling import (
     DrawnSlice,
     Sample,
@@ -75,10 +76,12 @@ def test_slices_are_drawn_by_their_rows_and_settled_ones_apart(accounts: Databas
     march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
     _load(accounts, "S0", march, 299)
     _load(accounts, "S1", april, 99)
-    _load(accounts, "S1", march, 50, read_at=datetime(2026, 4, 3, tzinfo=UTC))  # its last days may have changed since
+    _load(accounts, "S1", march, 50, read_at=datetime(2026, 4, 14, tzinfo=UTC))  # its last day may have changed since
 
     assert _drawn(accounts, Stratum.SETTLED) == {("S0", march): 30, ("S1", april): 10}
     assert set(_drawn(accounts, Stratum.CHANGING)) == {("S1", march)}
+    compared = comparable_slices(accounts, [TRANSACTIONS], ["S1"], [march, april], NOW)
+    assert [(each.window, is_settled) for each, is_settled in compared] == [(march, False), (april, True)]
 
 
 def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:

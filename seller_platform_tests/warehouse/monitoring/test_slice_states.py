@@ -1,6 +1,7 @@
 """Tests the states of accounts' months, and which days were restated."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -14,7 +15,7 @@ from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.slices_of_receipts import fill_slices
 from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
@@ -23,7 +24,7 @@ NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
 SINCE = date(2026, 2, 10)
 FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
 DATED = [dataset for dataset in REFRESHED if dataset.is_dated and not dataset.is_computed]
-ORDERS = dataset_named("orders")
+ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 KEYS = ("de-1", "de-2")
 
 
@@ -84,6 +85,36 @@ def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Da
 
     mark_loaded(database, by_date, "de-2", MARCH)
     assert "failed" in kinds()
+
+
+def test_a_slice_is_what_all_its_receipts_say(database: Database) -> None:
+    chance = random.Random(1)
+    kinds: Sequence[tuple[str, str | None, str | None, Mapping[str, object] | None]] = [
+        *(("match", zone, "EUR", None) for zone in ("UTC", "UTC", "Asia/Tokyo")),
+        ("match", "UTC", "JPY", {"moved": {}}),
+        ("mismatch", "UTC", "EUR", None),
+        ("unverifiable", None, None, {"reverts_load": 1}),
+        *[("held", "UTC", "EUR", None)] * 2,
+    ]
+    for number in range(300):
+        first, at = date(2026, 4, chance.randint(1, 22)), NOON + timedelta(hours=chance.randint(-500, 100))
+        part, today = (
+            Window(first, first + timedelta(days=chance.randint(1, 8))),
+            Window.day(date(2026, 4, 1 + number // 10)),
+        )
+        dataset, window = chance.choice([(ORDERS, part), (ORDERS, part), (ORDERS, APRIL), (INVENTORY, today)])
+        columns = zip(("verdict", "time_zone", "currency", "notes"), chance.choice(kinds), strict=True)
+        store_receipt(database, dataset, f"S{number % 50}", window, at=at, rows=number, **dict(columns))
+
+    def slices() -> list[str]:
+        row = "to_jsonb(slice) - ARRAY['since', 'transaction_id', CASE WHEN month IS NOT NULL THEN 'rows' END]"
+        return [*database.execute(text(f"SELECT ({row})::text FROM platform.slices AS slice ORDER BY 1")).scalars()]
+
+    kept = slices()
+    execute(database, "DELETE FROM platform.slices")
+    with database.begin() as connection:
+        fill_slices(driver_of(connection))
+    assert kept == slices()
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
