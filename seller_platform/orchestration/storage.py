@@ -101,7 +101,10 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 
 
 class _StoragePart:
-    """A part of a `PooledPostgresStorage`. Dagster's Helm chart configures three parts instead of one storage."""
+    """A part of a `PooledPostgresStorage`, for Dagster's Helm chart, which always configures three parts.
+
+    Dagster's own class for such a part, `LegacyEventLogStorage`, knows no pools.
+    """
 
     part: str
 

@@ -12,9 +12,9 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import NotOfferedError, WarehouseUnavailableError
-from seller_platform.ingest.loads.loading import SliceResult, load_each
+from seller_platform.ingest.loads.loading import load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.account_names import AccountNames, tag_with_account
+from seller_platform.orchestration.account_names import tag_with_account
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
@@ -59,42 +59,24 @@ def load_partitions(
     warehouse: WarehouseResource,
     seller_api: SellerApiResource,
 ) -> Iterator[object]:
-    """Load the partitions of a step, and yield events for each of them.
+    """Load the partitions of a step, yield events for each of them, and report the checks at the end.
 
     A run may have any number of partitions. A partition that fails does not stop the others, and is named at the end.
+    Of a slice that the upstream does not offer, and before the first day of a month, there is nothing to store.
 
     Raises:
         dagster.Failure: Some slices failed.
     """
-    tag_with_account(context, warehouse.names)
+    names, database, asset = warehouse.names, warehouse.database, placement.asset_key(dataset)
+    tag_with_account(context, names)
     whole = context.run.tags.get(REFRESH_TAG) != CHANGED
     requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
     # Newest months first, for they are used most; Dagster lists the oldest first.
     requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-    loader = seller_api.loader(context, utc_now())
-    pause = warehouse.settings.second_reading_seconds
-    results = load_each(requests, loader, second_reading_seconds=pause)
-    yield from report_results(context, dataset, warehouse.names, results, placement)
-
-
-def report_results(
-    context: dg.AssetExecutionContext,
-    dataset: Dataset,
-    names: AccountNames,
-    results: Iterator[SliceResult],
-    placement: Placement,
-) -> Iterator[object]:
-    """Yield the events of each slice, and fail the step if slices failed.
-
-    Of a slice that the upstream does not offer, and before the first day of a month, there is nothing to store. At the
-    end the checks are reported.
-
-    Raises:
-        dagster.Failure: Some slices failed.
-    """
-    loop, database, asset = PartitionLoop(context.log, placement), names.database, placement.asset_key(dataset)
+    loader, pause = seller_api.loader(context, utc_now()), warehouse.settings.second_reading_seconds
+    loop = PartitionLoop(context.log, placement)
     loads: list[int] = []
-    for result in results:
+    for result in load_each(requests, loader, second_reading_seconds=pause):
         request = result.request
         key = partition_key(request.account, request.month)
         if isinstance(result.error, NotOfferedError):

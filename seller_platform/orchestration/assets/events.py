@@ -1,4 +1,4 @@
-"""Materializations of loads, and what evaluations of checks need.
+"""Assets that report their partitions by events, and the materializations of loads.
 
 A run over many partitions yields events for each of them: results returned from the function would give every
 partition the same metadata.
@@ -15,10 +15,7 @@ from sqlalchemy.dialects import postgresql
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.orchestration.account_names import AccountNames, account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
-from seller_platform.orchestration.dagster_internals import (
-    SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
-    AssetCheckEvaluationTargetMaterializationData,
-)
+from seller_platform.orchestration.dagster_internals import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from seller_platform.orchestration.partitions import backfill_policy_of, partition_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import NOTHING_STORED
@@ -166,17 +163,6 @@ def partition_tags(partition: str | None) -> dict[str, str]:
     if isinstance(partition, dg.MultiPartitionKey):
         return {f"dagster/partition/{name}": key for name, key in partition.keys_by_dimension.items()}
     return {}
-
-
-def judged(instance: dg.DagsterInstance, key: dg.AssetKey) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """Return the newest materialization of an asset, as evaluations refer to it."""
-    newest = instance.fetch_materializations(key, limit=1)
-    if not newest.records:
-        return None
-    record = newest.records[0]
-    return AssetCheckEvaluationTargetMaterializationData(
-        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-    )
 
 
 def _or_none(value: int | Mapping[str, object] | None) -> dg.MetadataValue | int:

@@ -25,7 +25,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.checks import checks_of, docs_of, judgements
-from seller_platform.orchestration.assets.events import judged, load_event
+from seller_platform.orchestration.assets.events import load_event
+from seller_platform.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -159,7 +160,12 @@ def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: I
 
     A result that the newest execution of its check has is not reported again: a step has just reported it.
     """
-    target = judged(instance, key)
+    judged = [
+        AssetCheckEvaluationTargetMaterializationData(
+            storage_id=each.storage_id, run_id=each.run_id, timestamp=each.timestamp
+        )
+        for each in instance.fetch_materializations(key, limit=1).records
+    ]
     evaluations = [
         dg.AssetCheckEvaluation(
             asset_key=key,
@@ -168,7 +174,7 @@ def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: I
             severity=each.severity,
             description=each.description,
             metadata=each.metadata,
-            target_materialization_data=target,
+            target_materialization_data=judged[0] if judged else None,
         )
         for each in results
     ]
