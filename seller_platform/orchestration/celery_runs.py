@@ -19,7 +19,7 @@ from dagster_celery.tasks import create_execute_job_task
 
 from seller_platform.errors import missing_setting
 from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
-from seller_platform.orchestration.instance.run_launcher import RunLocks, hold_always
+from seller_platform.orchestration.instance.run_launcher import RunLocks, cancel, hold_always
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
@@ -56,6 +56,10 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
     @classmethod
     def config_type(cls) -> dict[str, Any]:
         return {}  # it reads our settings
+
+    def terminate(self, run_id: str) -> bool:
+        """End the process of a run."""
+        return cancel(self, run_id, super().terminate)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return the health of a run's worker, by the run's lock and by Celery."""

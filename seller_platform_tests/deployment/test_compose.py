@@ -181,6 +181,8 @@ MONTHS = [str(month) for month in independent_upstream.MONTHS]
 OTHER_HALF = SELLERS[18:]
 ROWS = len(SELLERS) * sum(len(independent_upstream.transaction_rows(month)) for month in independent_upstream.MONTHS)
 
+STARTED = "{ runsOrError(filter: {statuses: [STARTED]}) { ... on Runs { results { runId } } } }"
+TERMINATE = "mutation ($runs: [String!]!) { terminateRuns(runIds: $runs) { __typename } }"
 COUNTED = "platform.sent_requests", "coalesce(sum(requests), 0)"
 
 
@@ -311,7 +313,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
 
 
 @pytest.mark.nightly  # five programs that import Dagster
-def test_a_run_on_a_worker_outlives_a_restart_of_postgresql(tmp_path: Path) -> None:
+def test_a_run_on_a_worker_is_canceled_and_outlives_postgresql_restarted(tmp_path: Path) -> None:
     account = f"at-{100 + SELLERS.index(OTHER_HALF[0])}"
 
     def refresh(cluster: Cluster, dataset: str) -> None:
@@ -319,6 +321,13 @@ def test_a_run_on_a_worker_outlives_a_restart_of_postgresql(tmp_path: Path) -> N
         cluster.interface.launch("refresh_now", config={"ops": {"refresh": {"config": config}}})
 
     with temporary_server() as (server, _), open_cluster(server.database("seller"), tmp_path) as cluster:
+        refresh(cluster, "transactions")
+        wait_for(cluster.requests.under_way.total, explain=lambda _: cluster.machine.logs())
+        started = cluster.interface.ask(STARTED)["runsOrError"]["results"]
+        cluster.interface.ask(TERMINATE, runs=[run["runId"] for run in started])
+        cluster.interface.await_quiet()
+        canceled = cluster.interface.under_way().runs
+        cluster.requests.under_way.clear()  # the threads of the canceled run still wait
         refresh(cluster, "transactions")
         wait_for(cluster.requests.under_way.total, explain=lambda _: cluster.machine.logs())
         os.kill(int((server.data_folder / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
@@ -337,6 +346,8 @@ def test_a_run_on_a_worker_outlives_a_restart_of_postgresql(tmp_path: Path) -> N
         orders = f"seller.orders WHERE account = '{account}'"
         wait_for(lambda: number_of(server.url("seller"), orders, "count(*)"), explain=lambda _: cluster.machine.logs())
 
+    assert ("CANCELED", False) in canceled
+    assert {status for status, _ in canceled} == {"SUCCESS", "CANCELED"}
     assert runs.count(("FAILURE", False)) == runs.count(("SUCCESS", True))
     assert ("FAILURE", True) not in runs
 

@@ -81,16 +81,8 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
         self.locks = RunLocks()
 
     def terminate(self, run_id: str) -> bool:
-        """End the process of a run; a run that has not begun yet is canceled.
-
-        Its process would end before the first step without canceling it, and Dagster would fail the run and retry it.
-        """
-        run = self._instance.get_run_by_id(run_id)
-        is_sent: bool = super().terminate(run_id)  # type: ignore[no-untyped-call]  # Dagster's
-        if run is not None and run.status is dg.DagsterRunStatus.STARTING:
-            self._instance.report_run_canceled(run)
-            return True
-        return is_sent
+        """End the process of a run."""
+        return cancel(self, run_id, super().terminate)
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -104,6 +96,25 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
             if connection is None or not self._instance.get_runs_count(marked):
                 return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
             return self.locks.health_of(run.run_id, connection, _name(run.run_id))
+
+
+def cancel(launcher: Any, run_id: str, end: Callable[[str], bool]) -> bool:
+    """End the process of a run, and cancel a run that has not begun yet.
+
+    The process of such a run would end before the first step without canceling it. Dagster would fail and retry it, as
+    it would every run that was not marked before its process ends; Dagster's default launcher alone marks it.
+    """
+    instance = launcher._instance
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return False
+    if not isinstance(launcher, dg.DefaultRunLauncher):
+        instance.report_run_canceling(run)
+    is_sent = end(run_id)
+    if run.status is dg.DagsterRunStatus.STARTING:
+        instance.report_run_canceled(run)
+        return True
+    return is_sent
 
 
 def attend(instance_ref: Any, run_id: str) -> threading.Event:
