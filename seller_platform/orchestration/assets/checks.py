@@ -4,7 +4,7 @@ A check has no partitions: its evaluation says how many slices break its rule, a
 reason and the next step. A slice that could not be loaded breaks the rule of its error, if one has it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,28 +181,40 @@ def docs_of(source: Dataset | Mart) -> dict[str, str]:
     return {each.name: each.doc for each in (checks_of(source) if isinstance(source, Dataset) else source.all_checks)}
 
 
+def problem_name(source: Dataset | Mart) -> str:
+    """Return how problems name a dataset or a mart."""
+    return source.name if isinstance(source, Dataset) else source.table
+
+
 def judgements(
-    database: Database, source: Dataset | Mart, owners: Collection[str] | None = None, placement: Placement = WHOLE
+    database: Database,
+    source: Dataset | Mart,
+    owners: Collection[str] | None = None,
+    placement: Placement = WHOLE,
+    problems: Iterable[SliceProblem] | None = None,
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of each check of a dataset or a mart, over what is stored of it now.
 
     Args:
         owners: The keys of the accounts, and of the list of accounts the names of the connections; None for all.
+        problems: Those of the owners, of other datasets, too; by default they are read.
     """
-    titles = account_titles(database)
+    titles, name = account_titles(database), problem_name(source)
+    if problems is None:
+        problems = slice_problems(database, [name], accounts=owners)
+    found = [each for each in problems if each.dataset == name]
     if isinstance(source, Dataset):
         count, rows = stored_slices(database, source, owners)
-        found = slice_problems(database, [source.name], accounts=owners)
         noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
         for rule in checks_of(source):
-            of_rule = [each for each in reversed([*found]) if rule.is_broken_by(each)]
+            of_rule = [each for each in reversed(found) if rule.is_broken_by(each)]
             broken = [*{(each.account, each.month): each for each in of_rule}.values()][::-1]  # the first of each slice
             numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
             # A list that was never read may lack a grant.
             checked = count_of(max(count, len(broken)), noun)
             yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles, placement=placement)
         return
-    count, found = count_partitions(database, source, owners), slice_problems(database, [source.table], accounts=owners)
+    count = count_partitions(database, source, owners)
     for check in source.all_checks:
         of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
         broken = [

@@ -24,7 +24,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import AccountNames
-from seller_platform.orchestration.assets.checks import checks_of, docs_of, judgements
+from seller_platform.orchestration.assets.checks import checks_of, docs_of, judgements, problem_name
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData
 from seller_platform.orchestration.partitions import add_accounts
@@ -38,6 +38,7 @@ from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.monitoring.metrics import changed_datasets
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 
@@ -138,13 +139,16 @@ def report_checks(
     instance: dg.DagsterInstance, database: Database, placement: Placement, sources: Collection[Source]
 ) -> None:
     """Report the results of all checks of datasets or marts without a run, from what is stored now."""
-    owners = owners_read(database, placement)
-    for source in sources:
-        key = placement.asset_key(source)
-        with database.begin() as connection:
-            # Another process would report its results later, though it had computed them earlier.
-            lock(connection, f"checks|{key.to_user_string()}")
-            report_judgements(instance, key, judgements(database, source, owners, placement))
+    if not sources:
+        return
+    owners, by_key = owners_read(database, placement), {placement.asset_key(source): source for source in sources}
+    with database.begin() as connection:
+        # Another process would report its results later, though it had computed them earlier.
+        for name in sorted(key.to_user_string() for key in by_key):
+            lock(connection, f"checks|{name}")
+        problems = slice_problems(database, [*map(problem_name, sources)], accounts=owners)
+        for key, source in by_key.items():
+            report_judgements(instance, key, judgements(database, source, owners, placement, problems))
 
 
 def owners_read(database: Database, placement: Placement) -> set[str] | None:

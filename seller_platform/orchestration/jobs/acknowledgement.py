@@ -7,9 +7,9 @@ from typing import Annotated
 import dagster as dg
 from pydantic import AfterValidator, Field
 
-from seller_platform.contract import Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
+from seller_platform.orchestration.assets.checks import problem_name
 from seller_platform.orchestration.assets.reporting import Source, owners_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, Month, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -59,7 +59,7 @@ def acknowledge_job(sources: Collection[Source], placement: Placement = WHOLE) -
             )
         context.log.info("%s acknowledged", count_of(len(found), "problem", "is"))
         known = {each.dataset for each in found}
-        named = {each.name if isinstance(each, Dataset) else each.table: each for each in sources}
+        named = {problem_name(each): each for each in sources}
         report_after_step(context, warehouse.database, placement, *(named[name] for name in known & named.keys()))
 
     return note_problems
