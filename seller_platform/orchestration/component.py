@@ -28,8 +28,7 @@ from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import daily_definitions, schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
-from seller_platform.orchestration.jobs.acceptance import accept_job
-from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
+from seller_platform.orchestration.jobs.decisions import accept_job, acknowledge_job
 from seller_platform.orchestration.jobs.loading import loading_definitions
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.mounting import Mounted

@@ -8,10 +8,12 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from sqlalchemy import select
+
 from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
-from seller_platform.contract import LISTS, Window
+from seller_platform.contract import LISTS, Account, Window, account_key
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import WAITING
 from seller_platform.errors import (
@@ -23,10 +25,10 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.slices import published, read_slice
 from seller_platform.ingest.loads.telemetry import observed_load
-from seller_platform.warehouse.connections.account_keys import with_keys
 from seller_platform.warehouse.connections.accounts import (
     KnownAccount,
     KnownConnection,
+    accounts,
     accounts_by_key,
     save_accounts,
     save_user,
@@ -36,6 +38,7 @@ from seller_platform.warehouse.loads.receipts import Receipt, Slice, newest_day_
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Load, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import table_for
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,3 +182,45 @@ def _amounts_stay(api: SellerApi, database: Database, account: KnownAccount) -> 
         listed, stored = (Counter(tuple(row[each.name] for each in dataset.money) for row in rows) for rows in of_both)
         return apart.listed == apart.stored and listed == stored
     return False
+
+
+_SURE = 2
+
+
+def with_keys(database: Database, connection: str, listed: Sequence[Account]) -> tuple[tuple[Account, ...], str]:
+    """Return the accounts that a connection lists with their keys, and which have another number or seller than before.
+
+    An account is recognised by its number, unless another seller has it now. Then its seller and marketplace decide.
+    Another connection's account is the same one where all are equal.
+    """
+    stored = accounts(database, with_retired=True)
+    own = [each for each in stored if each.connection == connection]
+    by_all = {(each.account.id, each.account.seller): each for each in stored if each.account.seller}
+    by_number = {each.account.id: each for each in own}
+    by_seller = {each.account.seller: each for each in own if each.account.seller}
+
+    def recognised(account: Account) -> tuple[KnownAccount | None, ...]:
+        """Return the stored accounts that this one may be: two that are sure, and two that are not."""
+        seller, same = account.seller or "", by_number.get(account.id)
+        has_one_seller = same is None or not (seller and same.account.seller)
+        return by_all.get((account.id, seller)), same if has_one_seller else None, by_seller.get(seller), same
+
+    keys: dict[int, str] = {}
+    changed = []
+    for rank, candidates in enumerate(zip(*map(recognised, listed), strict=True)):
+        for account, former in zip(listed, candidates, strict=True):
+            if former is None or account.id in keys or former.key in keys.values():
+                continue
+            keys[account.id] = former.key
+            if rank >= _SURE:
+                was, now = (f"account {each.id} of seller {each.seller}" for each in (former.account, account))
+                changed.append(f"{former.key} was {was} and is {now}")
+    with database.begin() as transaction:
+        # Generated accounts are stored without a connection.
+        taken = {*transaction.execute(select(table_for(ACCOUNTS).c.account)).scalars(), *(each.key for each in stored)}
+    for account in listed:
+        key = keys.get(account.id) or account_key(account, connection)
+        while account.id not in keys and key in taken:
+            key += "-2"
+        keys[account.id] = key
+    return tuple(replace(account, key=keys[account.id]) for account in listed), first_few(changed, ACCOUNTS_NAMED)

@@ -16,8 +16,8 @@ from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.days_due import AccountDay, days_due, days_read
+from seller_platform.warehouse.loads.expectations import skus_of_account
 from seller_platform.warehouse.loads.holds import Accepted, Judge
-from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.receipts import Receipt, Slice, held_error, was_loaded, why_it_waits
 from seller_platform.warehouse.loads.slices import Load, open_load
 from seller_platform.warehouse.postgres.database import Database

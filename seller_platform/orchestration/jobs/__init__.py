@@ -1,7 +1,6 @@
 """Jobs for loads that a person asks for in the Launchpad, and for today's orders.
 
 - `loading`: asks for loads, and lets history begin earlier
-- `acceptance`: held readings that are accepted
-- `acknowledgement`: problems that a person knows
+- `decisions`: held readings that are accepted, and problems that a person knows
 - `today`: today's orders, every 15 minutes where that is switched on
 """

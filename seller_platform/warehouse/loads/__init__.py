@@ -15,5 +15,4 @@
 - `refusals`: why slices could not be loaded
 - `retention`: removes old snapshots and receipts
 - `recounts`: counts of the rows that are stored now
-- `products`: the products of an account
 """

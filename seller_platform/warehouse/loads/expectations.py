@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text, union
 
-from seller_platform.contract import Dataset, Source, Window
-from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.contract import LOCAL_DAY, Dataset, Source, Window
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import SLICES
+from seller_platform.warehouse.schema.tables import SLICES, table_for
 
 SECONDS_OF_A_REQUEST = 0.5
 """How long a request is expected to take where no receipt says."""
@@ -174,3 +175,13 @@ def _expected(
     requests = fewest + max(beyond, of_pages)
     seconds = like.seconds * requests / max(1, like.requests)
     return ExpectedLoad(requests, rows, seconds, Basis.ALIKE)
+
+
+def skus_of_account(database: Database, account: str) -> list[str]:
+    """Return the SKUs of the account's newest inventory and of its daily sales, in order."""
+    stock, sales = table_for(INVENTORY), table_for(DAILY_PRODUCT_SALES)
+    newest = select(func.max(stock.c[LOCAL_DAY])).where(stock.c.account == account).scalar_subquery()
+    stocked = select(stock.c.sku).where(stock.c.account == account, stock.c[LOCAL_DAY] == newest)
+    sold = select(sales.c.sku).where(sales.c.account == account)
+    # A row without its key is of no product.
+    return sorted(filter(None, database.execute(union(stocked, sold)).scalars()))

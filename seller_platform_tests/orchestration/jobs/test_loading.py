@@ -14,8 +14,7 @@ from sqlalchemy import text
 from seller_platform.contract import DATASETS, LISTS, Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
-from seller_platform.orchestration.jobs.acceptance import accept_job
-from seller_platform.orchestration.jobs.acknowledgement import acknowledge_job
+from seller_platform.orchestration.jobs.decisions import accept_job, acknowledge_job
 from seller_platform.orchestration.jobs.loading import REQUESTED_BY_TAG, loading_definitions
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.loads.expectations import skus_of_account
 from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.insights import build_insights

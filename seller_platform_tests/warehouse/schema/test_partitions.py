@@ -19,7 +19,7 @@ from seller_platform.warehouse.history.provenance import explain
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.loads.expectations import skus_of_account
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
