@@ -111,6 +111,14 @@ def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
     assert [(each.sums or {})["rows"] for each in (first, after_deletion, after_insertion)] == [2, 2, 2]
 
 
+def test_equal_amounts_that_are_spelled_otherwise_count_as_they_occur(database: Database) -> None:
+    _load(database, [_order(1), _order(1), _order(2), _order(3)])
+
+    _load(database, [_order(1, total="10.000"), _order(2), _order(2, total="10.000")])
+
+    assert [name for name, _ in _stored(database)] == ["order-1", "order-2", "order-2"]
+
+
 def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:
     day = Window.day(MARCH.start)
     receipts = []

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError, NotOfferedError
 from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.loads.receipts import offered_pairs
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
@@ -85,6 +86,7 @@ def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Da
 
     mark_loaded(database, by_date, "de-2", MARCH)
     assert "failed" in kinds()
+    assert offered_pairs(database, [by_date]) == {("sales_by_date", key) for key in KEYS}
 
 
 def test_a_slice_is_what_all_its_receipts_say(database: Database) -> None:
