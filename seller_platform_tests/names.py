@@ -111,9 +111,7 @@ def _of_dagster() -> Iterator[str]:
 def _partitions(partitions: dg.PartitionsDefinition[str] | None) -> str | None:
     match partitions:
         case dg.MultiPartitionsDefinition():
-            return " × ".join(
-                f"{each.name} ({_partitions(each.partitions_def)})" for each in partitions.partitions_defs
-            )
+            return " × ".join(f"{it.name} ({_partitions(it.partitions_def)})" for it in partitions.partitions_defs)
         case dg.DynamicPartitionsDefinition():
             return f"dynamic: {partitions.name}"
         case dg.TimeWindowPartitionsDefinition():

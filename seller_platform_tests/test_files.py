@@ -134,9 +134,7 @@ def content_of(folder: Path) -> bytes | None:
 
 
 @pytest.mark.parametrize("change", WRITES)
-def test_after_a_power_loss_there_is_the_old_or_the_new_content(
-    tmp_path: Path, change: Callable[[Path, bytes], None]
-) -> None:
+def test_after_a_power_loss_the_content_is_old_or_new(tmp_path: Path, change: Callable[[Path, bytes], None]) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with unsynced(), recorded(folder, observe=lambda recording: len(recording.reached)) as recording:

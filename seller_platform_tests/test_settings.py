@@ -77,9 +77,7 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "canary" not in repr(read_settings())
 
 
-def test_a_secret_may_be_a_file_and_the_environment_comes_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_secret_may_be_a_file_and_variables_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "SELLER_PLATFORM_DATABASE_URL").write_text("postgresql://from-file/a\n")
     (tmp_path / "SELLER_API_CLIENT_SECRET").write_text("from-file")
     monkeypatch.setenv("SELLER_PLATFORM_SECRETS_DIR", str(tmp_path))

@@ -310,9 +310,7 @@ def test_a_client_registered_for_mcp_alone_gets_tokens_of_mcp(agents: Served, do
 
 
 @pytest.mark.parametrize(("asked", "named"), [("/mcp", ""), ("/mcp/", "/"), ("", "/mcp")])
-def test_a_code_exchanged_for_another_resource_is_refused(
-    agents: Served, documents: Documents, asked: str, named: str
-) -> None:
+def test_a_code_for_another_resource_is_refused(agents: Served, documents: Documents, asked: str, named: str) -> None:
     host, base = Host(agents.base_url, documents), agents.base_url
     code = host.code(resource=f"{base}{asked}", scope="read reports")
 

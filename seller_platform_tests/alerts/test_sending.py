@@ -30,9 +30,7 @@ def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
     return UpstreamUnavailableError(f"GET {path}", "no answer (ConnectError)", attempts=6)
 
 
-def test_a_failed_slice_is_reported_with_title_month_reason_and_link(
-    shop: Shop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_slice_is_told_with_title_month_reason_and_link(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.load(ORDERS, KEYS[0], MARCH)
     without_problems = shop.send()
     shop.fail(away(), *KEYS[:12])

@@ -209,10 +209,8 @@ def shell(database_with_rows: tuple[str, Sequence[object]], tmp_path: Path) -> S
     url, rows = database_with_rows
     (tmp_path / "file.csv").write_text("no,such,columns\n1,2,3\n")
     secret_box(tmp_path / "home", None)
-    variables = environment(
-        tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=url, SELLER_PLATFORM_SERVICE_DATABASE_URL=url
-    )
-    return Shell(url, tmp_path, rows, variables)
+    urls = {"SELLER_PLATFORM_DATABASE_URL": url, "SELLER_PLATFORM_SERVICE_DATABASE_URL": url}
+    return Shell(url, tmp_path, rows, environment(tmp_path / "home", **urls))
 
 
 @pytest.mark.parametrize("bad", ALL, ids=lambda bad: f"{bad.command} {bad.words}"[:60])

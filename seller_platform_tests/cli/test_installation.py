@@ -45,9 +45,8 @@ def test_a_command_that_needs_rows_creates_nothing_and_names_the_home(
 def test_a_reading_command_says_that_there_is_no_demo(place: str, variables: dict[str, str], tmp_path: Path) -> None:
     words = {"before": ["--demo", "held"], "query": ["--demo", "query", "SELECT 1"]}.get(place, ["held"])
     words = [*words, *(["--demo"] if place == "after" else [])]
-    result = run_here(
-        words, {**variables, **({"SELLER_PLATFORM_DEMO": "1"} if place == "variable" else {})}, folder=tmp_path
-    )
+    demo = {"SELLER_PLATFORM_DEMO": "1"} if place == "variable" else {}
+    result = run_here(words, variables | demo, folder=tmp_path)
 
     assert result.returncode == 2
     assert f"there is no demo in {tmp_path / HOME_FOLDER / DEMO_FOLDER}; run `seller-platform demo`" in result.stderr

@@ -43,9 +43,7 @@ def _build(variables: dict[str, str], *words: str) -> dict[tuple[str, str], dict
     return {(each["account"], each["month"]): each for each in partitions}
 
 
-def test_what_has_its_inputs_is_built_and_the_rest_is_named_with_a_reason(
-    shop: Shop, variables: dict[str, str]
-) -> None:
+def test_what_has_its_inputs_is_built_and_the_rest_is_named_with_reasons(shop: Shop, variables: dict[str, str]) -> None:
     built = _build(variables, PROFIT, "--from", "2026-02", "--to", "2026-04")
 
     assert {key: (each["result"], each["rows"]) for key, each in built.items() if key[0] == ACCOUNT} == {

@@ -53,9 +53,7 @@ def _with_costs(page: Page) -> Page:
     return answer
 
 
-def test_costs_follow_the_inventory_and_are_reported_by_account(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_costs_follow_inventory_and_are_told_by_account(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
     platform.assets[COST_PERIODS.name] = asset_for(COST_PERIODS, HISTORY_START)
     platform.discover()

@@ -28,10 +28,8 @@ JANUARY, YEAR = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 1, 1), date(2
 
 
 def costs(dates: tuple[date, date], *amounts: str, currency: str = "USD", **element: Any) -> CostPeriod:
-    names = ("Manufacturing", "Freight", "Packaging")
-    elements = (
-        CostElement(name, Decimal(amount), currency, **element) for name, amount in zip(names, amounts, strict=False)
-    )
+    named = zip(("Manufacturing", "Freight", "Packaging"), amounts, strict=False)
+    elements = (CostElement(name, Decimal(amount), currency, **element) for name, amount in named)
     return CostPeriod(*dates, tuple(elements))
 
 
@@ -118,9 +116,7 @@ def test_two_processes_do_not_write_the_same_account_at_once(planner: Planner) -
     assert applied.problem is None
 
 
-def test_a_plan_file_is_applied_anywhere_but_not_if_edited(
-    planner: Planner, tmp_path: Path, database: Database
-) -> None:
+def test_a_plan_is_applied_anywhere_but_not_if_edited(planner: Planner, tmp_path: Path, database: Database) -> None:
     plan = planner.planned({(US, SKUS[2]): (costs(JANUARY, "5.10", notes='"ü"'),), (US, SKU): (costs(JANUARY, "5"),)})
     file = tmp_path / "plan.json"
     document = plan_document(plan)

@@ -103,9 +103,7 @@ def test_a_converted_amount_is_in_the_currency_of_the_account(database: Database
 
 
 @pytest.mark.parametrize("line", ["us-1,A,,,,,,yes", "us-1,A,,,,,,", "us-1,A,,,,,,TRUE"])
-def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
-    database: Database, tmp_path: Path, line: str
-) -> None:
+def test_a_sku_is_removed_by_a_mark_or_an_otherwise_empty_line(database: Database, tmp_path: Path, line: str) -> None:
     assert _read(database, tmp_path, line, header=f"{HEADER},remove") == {("us-1", "A"): ()}
 
 
@@ -205,9 +203,7 @@ def test_at_most_twenty_problems_are_listed(database: Database, tmp_path: Path) 
         (f"{HEADER},amount", ["column amount occurs twice"]),
     ],
 )
-def test_a_header_that_cannot_be_used_is_reported(
-    database: Database, tmp_path: Path, header: str, messages: list[str]
-) -> None:
+def test_an_unusable_header_is_reported(database: Database, tmp_path: Path, header: str, messages: list[str]) -> None:
     problems = _problems(database, tmp_path, LINE, header=header)
 
     assert all(problem.startswith(start) for problem, start in zip(problems, messages, strict=True)), problems
@@ -275,9 +271,7 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
         ("timestamp", "'2026-01-01 10:00'", "row 1, column amount: '2026-01-01T10:00:00' is not a number"),
     ],
 )
-def test_a_problem_in_a_table_is_reported_by_row_and_column(
-    database: Database, kind: str, value: str, message: str
-) -> None:
+def test_a_problem_in_a_table_names_its_row_and_column(database: Database, kind: str, value: str, message: str) -> None:
     columns: dict[str, Any] = dict.fromkeys(COLUMNS[:6], "text") | {"amount": kind}
     listed = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
     _table(

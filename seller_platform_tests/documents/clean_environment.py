@@ -66,9 +66,7 @@ def _lines(folder: Path, package: str) -> list[str]:
     (folder / _EXAMPLE).write_text(readme.blocks("python")[0])
     lines = [readme.lines[0], *first_look, f"python {_EXAMPLE} && ls sales.png", _NOTEBOOK]
     # An extra is quoted; quoted words that follow one another are one word of the shell.
-    return [
-        re.sub(r"-e ('?)\.(\[\w+\])?", lambda match: f"{package}{match[1]}{match[2] or ''}", line) for line in lines
-    ]
+    return [re.sub(r"-e ('?)\.(\[\w+\])?", lambda it: f"{package}{it[1]}{it[2] or ''}", line) for line in lines]
 
 
 if __name__ == "__main__":

@@ -126,9 +126,8 @@ class Reader:
         if page == "checks":
             with Database(self.stack.sandbox_url) as served, served.begin() as opened:
                 of_month = {"first": self.month.start, "end": self.month.end}
-                opened.execute(
-                    text("DELETE FROM seller.orders WHERE local_day >= :first AND local_day < :end"), of_month
-                )
+                gone = text("DELETE FROM seller.orders WHERE local_day >= :first AND local_day < :end")
+                opened.execute(gone, of_month)
                 opened.execute(text("DELETE FROM service.summaries"))
             assert self.shell.type("seller-platform sync --full --dataset orders") == 5, self.shell.printed
         if page == README.name:
@@ -148,9 +147,8 @@ class Reader:
             (folder / "costs.csv").write_text(self.shell.spelled(lines))
         if page == "serve":
             (folder / "rates.csv").write_text(f"day,currency,per_euro\n{self.month.start},USD,1.08\n")
-            (folder / "products.csv").write_text(
-                self.shell.spelled("account,sku,lead_time_days\nus-1042,MUG-BLUE-350,20\n")
-            )
+            products = self.shell.spelled("account,sku,lead_time_days\nus-1042,MUG-BLUE-350,20\n")
+            (folder / "products.csv").write_text(products)
 
 
 @pytest.fixture

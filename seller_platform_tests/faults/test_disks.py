@@ -108,9 +108,7 @@ def load_wide(broken: Broken, folder: Path, *, largest_file: int = resource.RLIM
     return result
 
 
-def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
-    broken: Broken, mount: Callable[[int], Path]
-) -> None:
+def test_a_full_disk_stores_nothing_and_names_the_folder(broken: Broken, mount: Callable[[int], Path]) -> None:
     disk = mount(8 << 20)
 
     refused = load_wide(broken, disk)

@@ -137,13 +137,9 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
 
 
 @changes
-def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
-    database: Database, zone: str, day: date, hours: float
-) -> None:
+def test_a_snapshot_and_a_refresh_are_of_the_day_it_is(database: Database, zone: str, day: date, hours: float) -> None:
     shop, there = shop_in(database, zone, day), ZoneInfo(zone)
-    begins = {
-        local_day: min(at for at, its in shop.days.items() if its == local_day) for local_day in shop.days.values()
-    }
+    begins = {each: min(at for at, its in shop.days.items() if its == each) for each in shop.days.values()}
 
     days = {at: AccountDay.at(at, shop.account.key, there) for at in shop.days}
     snapshots = {

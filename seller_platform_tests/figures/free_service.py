@@ -267,9 +267,8 @@ def free_service(account_count: int, month_count: int, rows: int) -> Iterator[st
 
 def pages_per_second(url: str, pages: int = 3_000) -> float:
     """Return how many full pages of orders a reader gets that throws them away, on one connection."""
-    path = (
-        f"/sales/orders?start_date={FIRST_MONTH}&end_date={Window.month_of(FIRST_MONTH).last_day}&per_page={PER_PAGE}"
-    )
+    last = Window.month_of(FIRST_MONTH).last_day
+    path = f"/sales/orders?start_date={FIRST_MONTH}&end_date={last}&per_page={PER_PAGE}"
     request, buffer = f"GET {path} HTTP/1.1\r\n\r\n".encode(), bytearray(1 << 20)
     with socket.create_connection((urlsplit(url).hostname or "", urlsplit(url).port or 0)) as connection:
         began, size = time.perf_counter(), 0

@@ -81,9 +81,8 @@ def without(share: float, rng: random.Random) -> Change:
     """Return what takes away a share of the rows."""
 
     def shrink(upstream: Upstream) -> None:
-        upstream.rows = sorted(
-            rng.sample(upstream.rows, round(len(upstream.rows) * (1 - share))), key=lambda row: row[1]
-        )
+        kept = round(len(upstream.rows) * (1 - share))
+        upstream.rows = sorted(rng.sample(upstream.rows, kept), key=lambda row: row[1])
 
     return shrink
 
@@ -445,9 +444,8 @@ class Bench:
 
     def content(self, dataset: Dataset, keys: Sequence[str]) -> list[Any]:
         """Return the newest rows of accounts."""
-        statement = (
-            f"SELECT count(*), sum(hashtext(row_hash::text)) FROM seller.{dataset.name} WHERE account = ANY (:keys)"
-        )
+        sums = "count(*), sum(hashtext(row_hash::text))"
+        statement = f"SELECT {sums} FROM seller.{dataset.name} WHERE account = ANY (:keys)"
         return list(self.database.execute(text(statement), {"keys": keys}).one())
 
 

@@ -544,9 +544,7 @@ def test_every_list_and_mart_becomes_a_table(database: Database, tmp_path: Path,
     assert of_stored.items() <= {field.name: field.type for field in _stored(tmp_path, source.name).schema}.items()
 
 
-def test_an_object_store_that_refuses_is_named_without_its_keys(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_refuses_is_named_without_its_keys(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
     # A server in this process could not answer: deltalake waits for it with Python's lock.
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]

@@ -127,9 +127,8 @@ class Story:
 
     def relabel(self) -> None:
         key, other = self.random.choices(KEYS, k=2)
-        change = self.random.choice(
-            ({"currency_code": "CHF"}, {"timezone": "Asia/Tokyo"}, {"id": 3}, vars(SELLERS[other]))
-        )
+        changes = {"currency_code": "CHF"}, {"timezone": "Asia/Tokyo"}, {"id": 3}, vars(SELLERS[other])
+        change = self.random.choice(changes)
         self.accounts[key] = replace(self.accounts[key], **change)
         save_accounts(self.database, "default", [*self.accounts.items()])
 

@@ -115,9 +115,7 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     assert "alerts" not in stopped
 
 
-def test_descriptions_name_jobs_and_sensors_as_they_are_named_there(
-    plain: dg.Definitions, mounted: dg.Definitions
-) -> None:
+def test_descriptions_name_jobs_and_sensors_as_named_there(plain: dg.Definitions, mounted: dg.Definitions) -> None:
     own, others, graph = plain.get_repository_def(), mounted.get_repository_def(), mounted.resolve_asset_graph()
     automation = (*others.get_all_jobs(), *others.sensor_defs, *others.schedule_defs)
 

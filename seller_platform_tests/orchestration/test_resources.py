@@ -42,9 +42,7 @@ def _documented_asset() -> dg.AssetsDefinition:
     return asset
 
 
-def test_the_asset_of_the_docstring_calls_the_api_with_a_grant_in_a_file(
-    upstream: IndependentUpstream, tmp_path: Path
-) -> None:
+def test_the_asset_of_the_docstring_calls_with_a_grant_in_a_file(upstream: IndependentUpstream, tmp_path: Path) -> None:
     grant = tmp_path / "grant.json"
     first = upstream.issue()["refresh_token"]
     grant.write_text(json.dumps({"refresh_token": first}))

@@ -136,9 +136,7 @@ def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
         (ReportOrder(give_up_after=timedelta(0)), "must be positive"),
     ],
 )
-def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
-    steps: Steps, order: ReportOrder, problem: str
-) -> None:
+def test_what_cannot_be_requested_is_refused_and_not_stored(steps: Steps, order: ReportOrder, problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         steps.request(order)
 
@@ -220,9 +218,7 @@ def test_a_report_that_never_ends_is_given_up(steps: Steps) -> None:
         ("number", lambda _: True, "the answer has no report_id that can be asked for; it said: ok"),
     ],
 )
-def test_an_upstream_that_refuses_a_report_is_asked_only_once(
-    steps: Steps, name: str, value: object, problem: str
-) -> None:
+def test_an_upstream_that_refuses_a_report_is_asked_once(steps: Steps, name: str, value: object, problem: str) -> None:
     setattr(steps.upstream, name, value)
 
     job = steps.request()

@@ -119,9 +119,7 @@ def test_a_load_that_fails_changes_nothing(database: Database) -> None:
         ("2026-12-01T03:00+00:00", {"US": "2026-11-29", "DE": "2026-11-30", "AU": "2026-11-30"}),
     ],
 )
-def test_sales_end_on_yesterday_in_the_zone_of_each_account(
-    database: Database, moment: str, last_days: dict[str, str]
-) -> None:
+def test_sales_end_yesterday_in_zones_of_accounts(database: Database, moment: str, last_days: dict[str, str]) -> None:
     load_sandbox(database, months=1, orders_per_month=900, today=datetime.fromisoformat(moment))
 
     query = (

@@ -130,9 +130,8 @@ def _world(rng: random.Random, database: Database, client: httpx.Client) -> Worl
 
 def _account(rng: random.Random, number: int) -> Account:
     title = rng.choice([*_COMMON_TITLES, f"mark-of-{number}-title"])
-    return Account(
-        number, title, "DE", "EUR", "Europe/Berlin", rng.choice(("DE", "FR", "IT")), f"S{number // 2}X{number}"
-    )
+    marketplace = rng.choice(("DE", "FR", "IT"))
+    return Account(number, title, "DE", "EUR", "Europe/Berlin", marketplace, f"S{number // 2}X{number}")
 
 
 def _person(rng: random.Random, database: Database, accounts: Mapping[int, Account], number: int) -> Person:
@@ -305,9 +304,7 @@ def test_no_request_shows_objects_of_other_users(world: World, seed: int) -> Non
 
 
 def _operation(world: World, asked: Asked) -> Mapping[str, Any]:
-    return next(
-        operation for method, path, operation in world.operations if (method, path) == (asked.method, asked.path)
-    )
+    return next(operation for *request, operation in world.operations if request == [asked.method, asked.path])
 
 
 def test_accounts_are_selected_in_one_module() -> None:

@@ -184,9 +184,8 @@ def test_no_label_names_a_person(measured: Measured) -> None:
     canary = "canary7f3a"
     with measured.service.client(ANN) as ann:
         token = ann.headers["Authorization"].removeprefix("Bearer ")
-        ann.get(
-            "/sales/orders", params={"account_title": "Shop US", "seller_id": "S1"}, headers={"X-Request-Id": canary}
-        )
+        shop = {"account_title": "Shop US", "seller_id": "S1"}
+        ann.get("/sales/orders", params=shop, headers={"X-Request-Id": canary})
         ann.get(f"/{canary}", params={canary: canary})
         ann.get(f"/admin/developers/{canary}/delete")
         submit(ann, ann.get("/login"), email=f"{canary}@shop.example", password=canary)

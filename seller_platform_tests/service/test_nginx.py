@@ -135,9 +135,7 @@ def test_one_idle_user_is_answered_beside_networks_that_flood(
 
 
 @pytest.mark.parametrize(("first", "second"), [("192.0.2.1", "192.0.2.2"), ("2001:db8:0:1::1", "2001:db8:0:2::1")])
-def test_a_network_has_its_requests_and_a_refusal_is_an_error_of_the_api(
-    tmp_path: Path, first: str, second: str
-) -> None:
+def test_a_network_has_its_requests_and_refusals_are_errors_of_the_api(tmp_path: Path, first: str, second: str) -> None:
     def ask(_: int) -> httpx.Response:
         return httpx.get(f"{url}/login", headers={"X-Forwarded-For": first}, timeout=PATIENCE_SECONDS)
 

@@ -315,9 +315,7 @@ def accept(world: "World", process: "Process", random: Random) -> None:
     """Accept a reading that is held, and none that is published."""
     for published in world.model.revertible_loads()[:1]:
         refused = _refusal(partial(_accepted, world, process, published))
-        check(
-            f"load {published} is published, and accepting it ended with {refused}", isinstance(refused, NotHeldError)
-        )
+        check(f"load {published} is published, and accepting it gave {refused}", isinstance(refused, NotHeldError))
     holds = open_holds(process.database)
     world.model.judge_holds([each.id for each in holds])
     if holds:
@@ -382,9 +380,8 @@ def update(world: "World", process: "Process", random: Random) -> None:
         world.say(world.upstream.change(random))
         month = world.months[-1]
         dataset = random.choice(world.datasets)
-        load_all(
-            world, process, [SliceRequest(dataset, world.account.key, month if dataset.is_dated else None)], whole=True
-        )
+        request = SliceRequest(dataset, world.account.key, month if dataset.is_dated else None)
+        load_all(world, process, [request], whole=True)
 
 
 def sync(world: "World", process: "Process", random: Random) -> None:

@@ -222,9 +222,8 @@ class FaultyTransport(httpx.BaseTransport):
         if kind in LIES:
             lied = upstream.lied(request.url.path, kind, self._faults.lied_days)
             upstream.claim_page(request.url.path, asked, lied)
-            return httpx.Response(
-                200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, lied))
-            )
+            claimed = upstream.claim(request.url.path, lied)
+            return httpx.Response(200, json=upstream.page(request.url.path, asked, claimed))
         kept: Sequence[Row] = () if kind == "empty" else upstream.without_one(request.url.path, random)
         upstream.claim_page(request.url.path, asked, kept)
         return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))

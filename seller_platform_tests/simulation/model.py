@@ -74,10 +74,8 @@ class Model:
             windows = [window_of(each) for each in new]
             whole = Window(min(each.start for each in windows), max(each.end for each in windows))
             self._facts.judge(self._datasets[name], receipt, whole, before, rows)
-            is_whole = len(new) == 1
-            self._judge_reading(
-                self._datasets[name], receipt, before, read.rows_inside(rows, first, end), is_whole=is_whole
-            )
+            inside = read.rows_inside(rows, first, end)
+            self._judge_reading(self._datasets[name], receipt, before, inside, is_whole=len(new) == 1)
         check(f"{name}: {read.some(others)} changed, and {len(publishing)} receipts are of other days", not others)
 
     def _judge_reading(

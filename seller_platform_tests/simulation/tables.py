@@ -134,9 +134,8 @@ def _rows_statement(names: tuple[str, ...]) -> str:
     for dataset in (each for each in JUDGED if each.name in names):
         text = _text(dataset)
         for schema, gone in (("seller", "NULL"), ("history", "gone_load_id")):
-            parts.append(
-                f"SELECT '{dataset.name}', local_day::text, {text}, load_id, {gone} FROM {schema}.{dataset.name}"
-            )
+            table = f"{schema}.{dataset.name}"
+            parts.append(f"SELECT '{dataset.name}', local_day::text, {text}, load_id, {gone} FROM {table}")
     return " UNION ALL ".join(parts)
 
 

@@ -63,10 +63,9 @@ def walk(world: "World", process: "Process", random: Random) -> None:
     if window is None:
         return
     days = f"&start_date={window.start}&end_date={window.last_day}" if dataset.is_dated else ""
-    following = (
-        f"seller_id={ACCOUNT.seller_id}&marketplace_id={ACCOUNT.marketplace}&per_page={random.choice((1, 2, 3))}"
-    )
-    following, rows, total = following + days, list[Mapping[str, Any]](), 0
+    size = random.choice((1, 2, 3))
+    following = f"seller_id={ACCOUNT.seller_id}&marketplace_id={ACCOUNT.marketplace}&per_page={size}{days}"
+    rows, total = list[Mapping[str, Any]](), 0
     states = range(world.model.states_of(dataset.name) - 1, 0)
     try:
         while following:

@@ -151,10 +151,8 @@ class Deployment:
 
         def answer() -> dict[str, Any]:
             with suppress(httpx.TransportError, ValueError):
-                sent = {"query": query, "variables": variables}
-                return dict(
-                    httpx.post(f"{self.told['Dagster UI']}/graphql", json=sent, timeout=PATIENCE_SECONDS).json()
-                )
+                url, sent = f"{self.told['Dagster UI']}/graphql", {"query": query, "variables": variables}
+                return dict(httpx.post(url, json=sent, timeout=PATIENCE_SECONDS).json())
             return {"errors": "no answer"}
 
         return dict(wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"])

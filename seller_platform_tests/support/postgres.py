@@ -158,7 +158,7 @@ def count_transactions(url: str) -> None:
     """Let a server count more transactions than a new one has."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "DO $$ BEGIN FOR number IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+            "DO $$ BEGIN FOR each IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
         )
 
 

@@ -30,9 +30,8 @@ COMMAND = [sys.executable, "-m", "seller_platform.cli"]
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
     """Return the variables of a fresh shell: ours unset, but for those given."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SELLER_", "DAGSTER_", "PYTHONWARN"))
-    }
+    unset = "SELLER_", "DAGSTER_", "PYTHONWARN"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
     own = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_SECOND_READING_SECONDS": "0", "PYTHONUNBUFFERED": "1"}
     if ROOT_DATA in os.environ:
         own[ROOT_DATA] = os.environ[ROOT_DATA]

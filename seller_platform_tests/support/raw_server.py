@@ -242,9 +242,8 @@ def truncated(share: float = 0.5) -> Fault:
 
 def html_page(code: int = 200) -> Fault:
     """Answer with an HTML page."""
-    page = Answer(
-        code, b"<!doctype html><title>Maintenance</title><p>We will be back soon.", {"Content-Type": "text/html"}
-    )
+    body = b"<!doctype html><title>Maintenance</title><p>We will be back soon."
+    page = Answer(code, body, {"Content-Type": "text/html"})
     return lambda wire, ask: wire.send(page.encode())
 
 

@@ -57,10 +57,8 @@ class Shown:
 def show(arguments: list[str], variables: dict[str, str], *, columns: int = 80, rows: int = 24) -> Shown:
     """Run a command in a terminal to its end, and return what it wrote."""
     with terminal(columns, rows) as (screen, device):
-        environment = {
-            "TERM": "xterm-256color",
-            **{n: v for n, v in variables.items() if n not in ("COLUMNS", "LINES")},
-        }
+        of_terminal = {"TERM": "xterm-256color"}
+        environment = of_terminal | {n: v for n, v in variables.items() if n not in ("COLUMNS", "LINES")}
         with ForkedCommand(arguments, environment, output=device, errors=device, folder=Path.cwd()) as command:
             device.close()
             raw = read_all(screen)

@@ -100,9 +100,8 @@ class Ticks:
         listed = [*self.instance.get_dynamic_partitions("accounts")]
         accounts = listed[listed.index(first) : listed.index(last) + 1]
         months = [f"{year}-{month:02d}-01" for year in range(2020, 2050) for month in range(1, 13)]
-        return {f"{account}|{month}" for account in accounts for month in months if since <= month <= until} or {
-            *accounts
-        }
+        between = [month for month in months if since <= month <= until]
+        return {f"{account}|{month}" for account in accounts for month in between} or {*accounts}
 
 
 def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg.Definitions:

@@ -32,11 +32,10 @@ def write_certificate(folder: Path, *, days: int, host: str = "localhost") -> Pa
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     file = folder / "certificate.pem"
-    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    file.write_bytes(private + certificate.public_bytes(pem))
     return file
 
 

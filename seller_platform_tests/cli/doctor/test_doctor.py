@@ -454,9 +454,7 @@ def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: F
     assert message in only(findings, verdict).message
 
 
-def test_before_the_first_connection_the_settings_are_looked_at(
-    connected: Connected, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_any_connection_settings_are_looked_at(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
     without = only(examine_settings_to_connect(read_settings()), FindingLevel.WARN)
     monkeypatch.setenv("SELLER_API_BASE_URL", connected.stored_upstream.base_url)
     monkeypatch.setenv("SELLER_API_CLIENT_ID", "id")

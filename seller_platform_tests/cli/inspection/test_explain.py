@@ -73,9 +73,7 @@ def test_the_request_that_is_shown_brings_the_row_again(platform: Platform, vari
         assert value in [each[field] for each in _ask(platform, row["request"]["url"])], name
 
 
-def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
-    platform: Platform, variables: dict[str, str]
-) -> None:
+def test_a_row_of_a_list_is_explained_with_its_page_load_and_run(platform: Platform, variables: dict[str, str]) -> None:
     (row,) = _rows(variables, "notifications", "60", "--account", KEYS[0])
 
     assert row["request"]["is_exact"]

@@ -68,9 +68,7 @@ def _observe_no_changes(database: Database) -> None:
         store_receipt(database, ORDERS, ACCOUNT, month, at=at, rows=100, digest=b"\x01", changed=False, sums=sums)
 
 
-def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
-    platform: Platform, variables: dict[str, str]
-) -> None:
+def test_a_held_load_is_listed_accepted_once_and_held_no_more(platform: Platform, variables: dict[str, str]) -> None:
     _store_extra(platform.database, 500, day=20)
     platform.run([ORDERS], FEBRUARY, FEBRUARY)
 

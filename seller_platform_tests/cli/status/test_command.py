@@ -125,9 +125,7 @@ def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, 
     ],
     ids=str,
 )
-def test_each_year_is_named_above_its_first_month(
-    database: Database, first_month: tuple[int, int], header: list[str]
-) -> None:
+def test_a_year_is_above_its_first_month(database: Database, first_month: tuple[int, int], header: list[str]) -> None:
     now = datetime(2026, 11, 20, tzinfo=UTC)
     connect_accounts(database, [(KEYS[0], Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
 

@@ -39,10 +39,8 @@ def test_characters_that_cannot_be_written_are_escaped(tmp_path: Path, database_
 
     with Database(database_url) as database:
         save_reader(database, "letters", "correct horse battery")
-        urls = {
-            "SELLER_PLATFORM_DATABASE_URL": database_url,
-            "SELLER_PLATFORM_READER_URL": database.url_of_user("letters"),
-        }
+        reader_url = database.url_of_user("letters")
+        urls = {"SELLER_PLATFORM_DATABASE_URL": database_url, "SELLER_PLATFORM_READER_URL": reader_url}
         ended = _in_shell(f'{_COMMAND} query "SELECT chr(246) AS letter"', tmp_path, **urls, **ascii_only)
         remove_reader(database, "letters")
 

@@ -194,9 +194,7 @@ def test_the_local_day_is_the_day_in_the_zone_of_the_account(zone: str) -> None:
 def test_money_is_kept_as_it_was_sent() -> None:
     amounts = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", '"1,234.50"', '"+7.1"']
 
-    rows = decoded(
-        TRANSACTIONS, *(f'{{"posted_date": "2026-10-02T00:00:00Z", "amount": {amount}}}' for amount in amounts)
-    )
+    rows = decoded(TRANSACTIONS, *(f'{{"posted_date": "2026-10-02T00:00:00Z", "amount": {each}}}' for each in amounts))
 
     expected = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", "1234.50", "7.1"]
     assert [str(row[6]) for row in rows] == expected

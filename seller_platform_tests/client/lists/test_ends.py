@@ -134,9 +134,7 @@ def test_all_rows_are_read_and_the_counts_are_judged(shape: str, envelope: str, 
         ((100, 0, 100, 3), _changed(total=203, last_page=4), "the list has 4 pages by its last_page, and 3 pages by"),
     ],
 )
-def test_counts_that_contradict_the_rows_are_a_mismatch(
-    sizes: Sequence[int], envelope: Envelope, note: str | None
-) -> None:
+def test_counts_that_contradict_rows_are_a_mismatch(sizes: Sequence[int], envelope: Envelope, note: str | None) -> None:
     sink, reading = _read(Pages(_pages(*sizes), envelope))
 
     assert (sink.count, reading.verdict) == (sum(sizes), MISMATCH)
@@ -156,9 +154,7 @@ def test_counts_that_contradict_the_rows_are_a_mismatch(
         ((100, 3), NO_COUNTS, [1, 2, 3]),
     ],
 )
-def test_one_request_more_is_sent_where_a_list_may_go_on(
-    sizes: Sequence[int], envelope: Envelope, requests: list[int]
-) -> None:
+def test_one_more_is_sent_where_lists_may_go_on(sizes: Sequence[int], envelope: Envelope, requests: list[int]) -> None:
     upstream = Pages(_pages(*sizes), envelope)
 
     _, reading = _read(upstream)
@@ -197,9 +193,8 @@ def test_a_list_without_an_end_is_refused() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         rows = [{"sku": f"SKU-{next(numbers)}"} for _ in range(2)]
-        return httpx.Response(
-            200, text=json.dumps({"data": rows, **envelope(int(request.url.params["page"]), rows, 2)})
-        )
+        page = int(request.url.params["page"])
+        return httpx.Response(200, text=json.dumps({"data": rows, **envelope(page, rows, 2)}))
 
     with pytest.raises(ContractViolationError, match="the list has no end: page 2000 has rows"):
         _read(answer)
@@ -277,9 +272,7 @@ REPEATED: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("colon", [":", " : "])
 @pytest.mark.parametrize("is_again", [False, True])
 @pytest.mark.parametrize("where", REPEATED)
-def test_a_name_that_stands_twice_is_requested_again_and_then_refused(
-    where: str, *, is_again: bool, colon: str
-) -> None:
+def test_a_name_that_stands_twice_is_requested_again_then_refused(where: str, *, is_again: bool, colon: str) -> None:
     name, page = REPEATED[where]
     honest = json.dumps(page, separators=(",", colon))
     doubtful = honest.replace("~", "")
@@ -313,9 +306,8 @@ def test_a_name_of_a_row_among_many_stands_twice() -> None:
 
 
 def test_notifications_are_read_until_a_page_of_each_type_is_empty() -> None:
-    pages = [
-        [{"id": number} for number in range(start, start + size)] for start, size in ((0, 100), (100, 89), (200, 49))
-    ]
+    ends = (0, 100), (100, 189), (200, 249)
+    pages = [[{"id": number} for number in range(*each)] for each in ends]
 
     sink, reading = _read(Pages(pages, NO_COUNTS), NOTIFICATIONS)
 

@@ -339,8 +339,6 @@ def test_days_with_their_date_cost_one_request() -> None:
         ),
     ],
 )
-def test_a_day_that_cannot_be_placed_even_so_is_refused(
-    rows_of: Callable[[date], list[dict[str, Any]]], problem: str
-) -> None:
+def test_a_day_not_placed_even_so_is_refused(rows_of: Callable[[date], list[dict[str, Any]]], problem: str) -> None:
     with pytest.raises(ContractViolationError, match=problem):
         _read(_upstream(rows_of), KeptRows())

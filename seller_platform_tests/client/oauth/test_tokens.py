@@ -161,9 +161,7 @@ def test_a_refresh_whose_answer_was_lost_is_not_sent_twice(fault: Any) -> None:
 
 
 @pytest.mark.parametrize(("accepted", "elsewhere", "rotations"), [(2, 0, 1), (3, 1, 1), (4, 0, 3)])
-def test_a_401_rotates_up_to_three_times_and_the_request_is_sent_again(
-    accepted: int, elsewhere: int, rotations: int
-) -> None:
+def test_a_401_rotates_up_to_three_times_and_is_sent_again(accepted: int, elsewhere: int, rotations: int) -> None:
     """Also where another process has put a pair in place of ours."""
     source = KeptPair(elsewhere=elsewhere)
 

@@ -25,9 +25,7 @@ def test_forty_cells_have_each_value_of_each_axis_and_all_cells_each_pair() -> N
     matrix = list(cells())
 
     assert len(matrix) >= 120
-    assert {name for cell in _CHOSEN for name in enumerate(cell)} == {
-        name for cell in matrix for name in enumerate(cell)
-    }
+    assert {it for cell in _CHOSEN for it in enumerate(cell)} == {it for cell in matrix for it in enumerate(cell)}
 
 
 @pytest.mark.nightly

@@ -170,9 +170,7 @@ def _problems(shared: SharedGrant) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("error", OTHER_WORDS)
-def test_a_refresh_that_is_refused_twice_in_other_words_ends_the_grant(
-    shared: SharedGrant, error: tuple[int, object]
-) -> None:
+def test_a_refresh_refused_twice_in_other_words_ends_the_grant(shared: SharedGrant, error: tuple[int, object]) -> None:
     shared.issuer.error = error
     shared.now = START + timedelta(minutes=31)  # its access token is valid
 
@@ -188,9 +186,7 @@ def test_a_refresh_that_is_refused_twice_in_other_words_ends_the_grant(
 
 
 @pytest.mark.parametrize("error", [*OTHER_WORDS, (400, "temporarily_unavailable")])
-def test_a_refresh_that_is_refused_once_in_other_words_loses_nothing(
-    shared: SharedGrant, error: tuple[int, object]
-) -> None:
+def test_a_refresh_refused_once_in_other_words_loses_nothing(shared: SharedGrant, error: tuple[int, object]) -> None:
     shared.issuer.error, shared.issuer.refusals = error, 1
     keeper, shared.now = shared.keeper(), START + timedelta(minutes=31)
 

@@ -46,9 +46,7 @@ def test_a_stored_connection_needs_no_setting_and_heeds_none(stored: Database, m
     assert upstream_of("ana", other, stored, BOX) == STORED
 
 
-def test_an_old_connection_takes_its_secret_from_matching_settings(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_connection_takes_its_secret_from_settings(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     save_connection(database, KnownConnection("old", "http://api.one", "http://auth.one", "one"))
     with pytest.raises(SettingsError, match=r"application one at http://api\.one, which connection 'old'"):
         upstream_of("old", read_settings(), database, BOX)
@@ -70,9 +68,7 @@ def test_a_secret_is_stored_encrypted_and_shown_nowhere(stored: Database) -> Non
         upstream_of("ana", read_settings(), stored, SecretBox(new_key()))
 
 
-def test_connecting_again_takes_what_is_set_and_what_is_stored(
-    stored: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connecting_again_takes_what_is_set_and_stored(stored: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = upstream_to_connect("ana", read_settings(), stored, BOX)
     renewed = upstream_to_connect("ana", _set(monkeypatch, CLIENT_SECRET="of today"), stored, BOX)
     named = _set(monkeypatch, BASE_URL="http://api.one/", CLIENT_ID="one", REDIRECT_URI="http://127.0.0.1:9/new")

@@ -220,9 +220,7 @@ def months(slices: list[DueSlice]) -> list[Window]:
 
 @pytest.mark.parametrize(("former", "present"), [(LOS_ANGELES, TOKYO), (TOKYO, LOS_ANGELES)])
 @pytest.mark.parametrize("sequence", ["oldest", "newest", "any"])
-def test_an_account_that_changes_its_zone_has_each_order_once(
-    shop: Shop, former: str, present: str, sequence: str
-) -> None:
+def test_an_account_that_changes_zone_has_each_order_once(shop: Shop, former: str, present: str, sequence: str) -> None:
     shop.move(timezone=former)
     for month in months(shop.due(BEFORE)):
         shop.load(month, BEFORE)

@@ -126,9 +126,8 @@ def test_every_form_in_which_periods_are_sent_is_read(database: Database, form: 
 
     receipt = _foreign(database, lambda sku: httpx.Response(200, json=FORMS[form] if sku == "A" else nothing))
 
-    assert _stored(database) == [
-        ("A", date(2026, 1, 1), date(2026, 1, 31), [{**ELEMENT, "amount": Decimal("1.5")}], None)
-    ]
+    elements = [{**ELEMENT, "amount": Decimal("1.5")}]
+    assert _stored(database) == [("A", date(2026, 1, 1), date(2026, 1, 31), elements, None)]
     assert receipt.notes == {"products": 2, "unknown_products": 0}
 
 
@@ -142,10 +141,7 @@ def test_amounts_are_exact_and_undeclared_fields_are_kept_and_reported(database:
     receipt = _foreign(database, lambda _: httpx.Response(200, text=body), ("A",))
 
     (row,) = _stored(database)
-    assert [element["amount"] for element in row[3]] == [
-        Decimal("1234567.8900000001"),
-        Decimal("0.1234567890123456789"),
-    ]
+    assert [str(element["amount"]) for element in row[3]] == ["1234567.8900000001", "0.1234567890123456789"]
     assert row[3][0]["colour"] == [Decimal("1.10")]
     assert (row[2], row[4]) == (None, {"approved": True})
     assert receipt.notes is not None

@@ -61,9 +61,7 @@ def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts
     ]
 
 
-def test_days_that_are_read_again_come_after_all_that_were_never_read(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
+def test_days_that_are_read_again_come_after_those_never_read(database: Database, accounts: list[KnownAccount]) -> None:
     store_receipts(database, ["orders"], "de-1", SINCE_MARCH, YESTERDAY)
     store_receipts(database, ["orders"], "de-2", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
 
@@ -93,9 +91,7 @@ def test_a_refresh_looks_products_up_after_a_list_has_named_them(
     assert names(without_lists.fitting) == ["cost_periods of de-1", "cost_periods of de-2"]
 
 
-def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
+def test_a_slice_that_never_fits_beside_today_comes_first(database: Database, accounts: list[KnownAccount]) -> None:
     for account in accounts:
         store_receipts(database, ["inventory"], account.key, Window.day(date(2026, 5, 19)), YESTERDAY)
     march = DueSlice(ORDERS, "de-1", MARCH, MARCH, days_behind=50)  # three requests
@@ -108,9 +104,7 @@ def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
     assert names(after_two_days.fitting) == ["inventory of de-1", "inventory of de-2"]
 
 
-def test_the_work_of_a_division_grows_with_the_number_of_slices(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
+def test_the_work_of_a_division_grows_with_the_slices(database: Database, accounts: list[KnownAccount]) -> None:
     calls = []
     for count in (300, 1_200):
         days = [Window.day(SINCE + timedelta(days=number)) for number in range(count)]
@@ -179,9 +173,7 @@ def test_a_person_can_read_today_again(database: Database, accounts: list[KnownA
     assert [each.month for each in planner.requested([ORDERS])] == [APRIL, MAY]
 
 
-def test_lists_have_as_many_rows_as_they_had_or_a_hundred_a_day(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
+def test_lists_have_the_rows_they_had_or_a_hundred_a_day(database: Database, accounts: list[KnownAccount]) -> None:
     def rows(chosen: list[KnownAccount]) -> float:
         planner = Planner(database, chosen, SINCE, NOON, adaptive=False)
         return planner.divide(

@@ -128,9 +128,7 @@ def test_two_processes_do_not_compare_at_once(installation: Installation) -> Non
 
 @pytest.mark.parametrize("ended_by", ["accept", "sync"])
 @pytest.mark.parametrize("change", ["amount = amount * -3", "sku = 'x' || sku"])
-def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
-    installation: Installation, change: str, ended_by: str
-) -> None:
+def test_a_held_comparison_ends_as_the_upstream_has_it(installation: Installation, change: str, ended_by: str) -> None:
     def rows() -> list[tuple[Any, ...]]:
         of_list = text("SELECT local_day, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
         return [tuple(row) for row in installation.database.execute(of_list)]

@@ -78,9 +78,8 @@ class Installation:
 
     def evaluations(self, check: str = "connection_authorized") -> list[dg.AssetCheckEvaluation]:
         """Return the evaluations of a check, the newest first."""
-        history = self.instance.event_log_storage.get_asset_check_execution_history(
-            dg.AssetCheckKey(KEY, check), limit=100
-        )
+        asked = dg.AssetCheckKey(KEY, check)
+        history = self.instance.event_log_storage.get_asset_check_execution_history(asked, limit=100)
         return [record.evaluation for record in history if record.evaluation is not None]
 
     def partitions(self) -> list[str]:

@@ -133,9 +133,8 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
     }.items():
         monkeypatch.setenv(name, value)
-    origin = LoadableTargetOrigin(
-        executable_path=sys.executable, module_name=mounted_location.__name__, attribute="location"
-    )
+    module = mounted_location.__name__
+    origin = LoadableTargetOrigin(executable_path=sys.executable, module_name=module, attribute="location")
     target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
     with (
         postgres_instance(database_url, tmp_path, _RUNS_HERE) as instance,

@@ -140,9 +140,7 @@ def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(runs: Ch
     assert runs.newest(TRANSACTIONS, "fields_are_known")[0] == "FAILED"
 
 
-def test_no_run_that_was_planned_later_hides_a_failure_nor_a_repair(
-    runs: CheckRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_run_planned_later_hides_a_failure_nor_a_repair(runs: CheckRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as wrong_totals:
         wrong_totals.setattr(runs.platform.upstream, "surplus", 1)
         runs.load(TRANSACTIONS)

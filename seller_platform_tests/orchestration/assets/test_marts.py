@@ -94,9 +94,7 @@ def assets() -> dict[str, dg.AssetsDefinition]:
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
-def test_every_mart_is_an_asset_with_columns_lineage_and_checks(
-    assets: dict[str, dg.AssetsDefinition], mart: Mart
-) -> None:
+def test_a_mart_is_an_asset_with_columns_lineage_and_checks(assets: dict[str, dg.AssetsDefinition], mart: Mart) -> None:
     asset = assets[mart.name]
     spec = asset.get_asset_spec(asset_key(mart))
 
@@ -254,9 +252,7 @@ def test_a_build_of_a_command_is_reported_once_and_not_over_a_newer_one(marts: M
     assert shown == [run_id]
 
 
-def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_formula_is_an_error_of_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "formula.yaml"
     path.write_text("formula: cash\nlines: none\n")
     monkeypatch.setenv("SELLER_PLATFORM_PROFIT_FORMULA", str(path))

@@ -205,9 +205,7 @@ def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(schedules
     assert all(REFRESH_TAG not in request.tags for request in requests)
 
 
-def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
-    schedules: Schedules, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hourly_snapshots_leave_requests_to_a_refresh(schedules: Schedules, monkeypatch: pytest.MonkeyPatch) -> None:
     schedules.register({"A": LOS_ANGELES})
     schedules.read(NAMES, "A", SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")

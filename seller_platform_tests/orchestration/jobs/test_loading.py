@@ -169,9 +169,7 @@ def test_history_begins_earlier_and_the_job_says_what_that_takes(desk: Desk, mon
         ("accept_held", "accept", {"load": "first"}),
     ],
 )
-def test_the_launchpad_refuses_unknown_names_and_other_types(
-    desk: Desk, job: str, op: str, config: dict[str, Any]
-) -> None:
+def test_the_launchpad_refuses_other_names_and_types(desk: Desk, job: str, op: str, config: dict[str, Any]) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError):
         dg.validate_run_config(desk.definitions.resolve_job_def(job), {"ops": {op: {"config": config}}})
 
@@ -246,9 +244,7 @@ def test_the_sensor_requests_once_what_a_job_has_asked_for(location: Location, d
         (ASSETS, "seller/report_rows", "platform.report_jobs"),
     ],
 )
-def test_what_waits_for_a_table_ends_when_it_is_terminated(
-    location: Location, job: str, asset: str, table: str
-) -> None:
+def test_what_waits_for_a_table_ends_when_terminated(location: Location, job: str, asset: str, table: str) -> None:
     month = ACCOUNT if "report" in asset else partition_key(ACCOUNT, FEBRUARY)
     tags = {"dagster/partition": month} if asset else NOTHING
     with location.platform.database.begin() as connection:

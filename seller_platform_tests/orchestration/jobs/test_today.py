@@ -83,9 +83,7 @@ def test_a_run_reads_the_local_today_of_every_account(today: Today, monkeypatch:
     assert today.receipts(without_requests) == ()
 
 
-def test_a_failure_about_other_days_stays_until_these_are_read_again(
-    today: Today, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_about_other_days_stays_until_these_are_read(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
     first, last = (str(partition_key(key, FEBRUARY)) for key in (KEYS[0], KEYS[-1]))
 
     def passed() -> bool:
@@ -127,13 +125,10 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
         (datetime(2026, 2, 28, 23, 0, tzinfo=UTC), [("2026-02-28", "2026-03-01"), ("2026-03-01", "2026-03-02")]),
     ],
 )
-def test_yesterday_is_read_with_the_accounts_today_soon_after_midnight(
-    now: datetime, windows: list[tuple[str, str]]
-) -> None:
+def test_yesterday_is_read_with_today_soon_after_midnight(now: datetime, windows: list[tuple[str, str]]) -> None:
     account = KnownAccount("de-2", "default", BERLIN)
-    others = [
-        KnownAccount(zone, "default", replace(BERLIN, timezone=zone)) for zone in ("Asia/Tokyo", "America/New_York")
-    ]
+    zones = "Asia/Tokyo", "America/New_York"
+    others = [KnownAccount(zone, "default", replace(BERLIN, timezone=zone)) for zone in zones]
 
     slices = today_slices([account], now)
 

@@ -25,9 +25,7 @@ def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Brows
     context = chromium.new_context(**options)
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     complaints: list[str] = []
-    context.on(
-        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-    )
+    context.on("console", lambda it: complaints.append(it.text) if it.type in ("error", "warning") else None)
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     yield context
     context.close()

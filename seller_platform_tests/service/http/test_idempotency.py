@@ -109,9 +109,7 @@ def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.
     assert (again.status_code, count_rows(service.database, "service.report_jobs")) == (200, 1)
 
 
-def test_a_key_has_a_form_is_sent_once_and_kept_for_a_day(
-    ann: httpx.Client, service: Served, database_url: str
-) -> None:
+def test_a_key_has_a_form_is_sent_once_and_kept_a_day(ann: httpx.Client, service: Served, database_url: str) -> None:
     for keys in (["a", "b"], *([key] for key in ("", '""', "x" * 256, "schlüssel", "a\tb"))):
         headers = [(b"Idempotency-Key", key.encode()) for key in keys]
         refused = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)

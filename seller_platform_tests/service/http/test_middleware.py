@@ -55,9 +55,7 @@ def test_a_failure_in_the_middle_of_an_answer_is_not_dressed_up_as_its_end() -> 
         _ask(_enveloped(broken))
 
 
-def test_the_access_log_has_a_line_for_each_request_and_no_secret(
-    service: Served, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_access_log_has_each_request_and_no_secret(service: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), service.client() as browser:
         code = service.code(browser, state="secret-state")
         pair = service.exchange(browser, code).json()

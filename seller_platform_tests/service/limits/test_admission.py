@@ -145,9 +145,7 @@ def test_a_new_token_may_be_used_by_many_requests_at_once(service: Served) -> No
     assert statuses == {200}
 
 
-def test_a_user_has_bounded_reports_and_bytes_of_them_until_they_expire(
-    narrow: Served, registry: CollectorRegistry
-) -> None:
+def test_a_user_has_bounded_reports_and_bytes_until_they_expire(narrow: Served, registry: CollectorRegistry) -> None:
     with narrow.client(ANN) as ann, narrow.client(BOB) as bob:
         answers = [ann.post("/reports/request", params=REPORT) for _ in range(5)]
         of_bob = bob.post("/reports/request", params={**REPORT, "account_title": "Bob's"})

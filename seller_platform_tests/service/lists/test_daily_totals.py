@@ -178,9 +178,7 @@ def test_a_service_that_cannot_write_sums_answers_from_the_rows(service: Served,
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("is_load_interrupted", [False, True])
-def test_a_load_and_a_request_at_any_of_its_statements_agree(
-    service: Served, *, is_load_interrupted: bool, step: int
-) -> None:
+def test_loads_and_requests_at_any_statement_agree(service: Served, *, is_load_interrupted: bool, step: int) -> None:
     sizes, fees = iter(range(1, 100)), 0
 
     def load() -> None:

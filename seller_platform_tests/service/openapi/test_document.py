@@ -44,9 +44,7 @@ def inlined(document: dict[str, Any]) -> dict[str, Any]:
     return without_references(document)
 
 
-def test_the_document_is_valid_openapi_3_1_and_names_the_real_addresses(
-    reading: Served, document: dict[str, Any]
-) -> None:
+def test_the_document_is_valid_openapi_3_1_and_names_real_addresses(reading: Served, document: dict[str, Any]) -> None:
     flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
 
     OpenAPIV31SpecValidator(document).validate()

@@ -106,9 +106,7 @@ def test_a_form_of_another_session_changes_nothing(service: Served, sent: set[st
         assert service.status_of(pair["access_token"]) == 200
 
 
-def test_what_is_of_another_user_is_answered_like_what_does_not_exist(
-    service: Served, shown: set[str], sent: set[str]
-) -> None:
+def test_what_is_of_another_user_is_answered_as_what_is_gone(service: Served, shown: set[str], sent: set[str]) -> None:
     pair, own = service.pair(), _own_client(service)
     with service.logged_in(BOB) as bob, service.logged_in() as ann:
         before = [ann.get(path).text for path in _LISTS]

@@ -53,9 +53,7 @@ def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served, databa
 
 
 @pytest.mark.parametrize("again", ["refresh token", "code"])
-def test_a_second_use_still_revokes_the_consent_after_the_deletion(
-    service: Served, database_url: str, again: str
-) -> None:
+def test_a_second_use_still_revokes_the_consent_after_deletion(service: Served, database_url: str, again: str) -> None:
     with service.client() as browser:
         code = service.code(browser)
         first = service.exchange(browser, code).json()

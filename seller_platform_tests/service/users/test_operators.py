@@ -111,9 +111,8 @@ def test_another_password_ends_the_sessions_and_no_consent(service: Served) -> N
         before = browser.get("/admin/developers").status_code
         set_password(service.database, ANN.upper(), "zebra lamp quorum")
         read, shown = service.status_of(token), browser.get("/admin/developers")
-        logins = [
-            submit(other, other.get("/login"), email=ANN, password=each) for each in (PASSWORD, "zebra lamp quorum")
-        ]
+        passwords = PASSWORD, "zebra lamp quorum"
+        logins = [submit(other, other.get("/login"), email=ANN, password=each) for each in passwords]
         set_password(service.database, ANN, PASSWORD)
         after = other.get("/admin/developers").status_code
         with pytest.raises(RequestError, match="12 to 1024 characters; it has 0"):

@@ -96,9 +96,7 @@ def test_a_file_is_read_as_a_formula(tmp_path: Path) -> None:
         ("Advertising", "A" * 300, r"line 14: type has 300 characters; at most 200 are allowed"),
     ],
 )
-def test_an_error_of_a_file_names_line_value_and_what_is_allowed(
-    tmp_path: Path, old: str, new: str, problem: str
-) -> None:
+def test_errors_of_a_file_name_line_value_and_what_is_allowed(tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = _written(tmp_path, CASH.replace(old, new, 1))
 
     with pytest.raises(SettingsError, match=rf"^SELLER_PLATFORM_PROFIT_FORMULA: .*formula\.yaml.*{problem}"):
@@ -213,9 +211,7 @@ def _line_of(formula: Formula, kind: str | None, description: str | None) -> str
     for line in formula.lines:
         for pattern in line.entries:
             # fnmatch has more wildcards, which its brackets take literally.
-            types, texts = (
-                each.replace("[", "[[]").replace("?", "[?]") for each in (pattern.type, pattern.description)
-            )
+            types, texts = (it.replace("[", "[[]").replace("?", "[?]") for it in (pattern.type, pattern.description))
             if fnmatchcase(kind or "", types) and fnmatchcase(description or "", texts):
                 return line.name
     return OTHER

@@ -143,9 +143,7 @@ def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Sh
 
 
 @pytest.mark.parametrize(("first", "expected"), [(None, None), (2, None), (1, 3)])
-def test_a_month_before_that_was_not_loaded_is_null_not_zero(
-    shop: Shop, first: int | None, expected: int | None
-) -> None:
+def test_a_month_before_that_was_not_read_is_null_not_zero(shop: Shop, first: int | None, expected: int | None) -> None:
     if first:
         february = Window.month_of(date(2026, 2, 1)).since(date(2026, 2, first))
         store_receipt(shop.database, DAILY_PRODUCT_SALES, ACCOUNT, february)

@@ -114,9 +114,7 @@ def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path) 
     assert renumbered == [False, False, True]
 
 
-def test_a_database_that_holds_something_is_not_restored_over(
-    filled: Database, database_url: str, tmp_path: Path
-) -> None:
+def test_a_database_that_holds_rows_is_not_restored_over(filled: Database, database_url: str, tmp_path: Path) -> None:
     back_up(database_url, tmp_path / "backup")
 
     with pytest.raises(BackupError, match=r"tables already\. Name an empty one in SELLER_PLATFORM_DATABASE_URL"):

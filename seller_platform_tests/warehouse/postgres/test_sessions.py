@@ -145,9 +145,7 @@ def _of_an_engine(engine: Engine) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_connection_begins_with_the_same_settings(
-    garbled_url: str, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_begin_with_equal_settings(garbled_url: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _garble(garbled_url, level, monkeypatch)
 
     with Database(f"{garbled_url}&options=-csearch_path%3Delsewhere&client_encoding=LATIN1") as database:
