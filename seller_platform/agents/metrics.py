@@ -147,20 +147,13 @@ METRICS = (
     Metric("refunds", "What was given back to buyers, by the day it was posted.", "sum(refunds)", _MONEY),
     Metric("refund_rate", "Refunds in percent of the revenue from products.", _percent("sum(refunds)"), _PERCENT),
     Metric(
-        "platform_fees",
-        "Fees of the marketplace; by product only those that name one.",
-        "sum(platform_fees)",
-        _MONEY,
+        "platform_fees", "Fees of the marketplace; by product only those that name one.", "sum(platform_fees)", _MONEY
     ),
     Metric(
         "fee_rate", "Platform fees in percent of the revenue from products.", _percent("sum(platform_fees)"), _PERCENT
     ),
     Metric(
-        "advertising",
-        "What was paid for advertising beside the platform fees.",
-        "sum(advertising)",
-        _MONEY,
-        (_BY_DAY,),
+        "advertising", "What was paid for advertising beside the platform fees.", "sum(advertising)", _MONEY, (_BY_DAY,)
     ),
     Metric("product_cost", "The cost of the units sold.", _known("product_cost"), _MONEY, needs_costs=True),
     Metric("profit", "Revenue less product cost and platform fees.", _known("profit"), _MONEY, needs_costs=True),

@@ -22,10 +22,7 @@ def cause_of(problem: Problem) -> str:
     """Return the key of a problem's cause."""
     if problem.kind in _OF_UPSTREAM:
         return key_of(common_part(problem))
-    parts = {
-        **dict.fromkeys(_OF_ACCOUNT, f"{sorted(problem.accounts)}"),
-        **dict.fromkeys(_OF_DATASET, ""),
-    }
+    parts = {**dict.fromkeys(_OF_ACCOUNT, f"{sorted(problem.accounts)}"), **dict.fromkeys(_OF_DATASET, "")}
     return key_of(problem.kind, problem.dataset, parts.get(problem.kind, common_part(problem)))
 
 

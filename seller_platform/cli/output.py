@@ -178,8 +178,7 @@ fail_on_option = click.option(
 
 
 def json_option(
-    *documents: Any,
-    help: str = "Print one JSON document instead.",
+    *documents: Any, help: str = "Print one JSON document instead."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add `--json`, which passes the command its `output`.
 

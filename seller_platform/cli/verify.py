@@ -14,13 +14,7 @@ from seller_platform.cli.sync import SliceOptions, account_option, dataset_optio
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import (
-    CheckFailedError,
-    NotConnectedError,
-    PartsFailedError,
-    SellerPlatformError,
-    first_few,
-)
+from seller_platform.errors import CheckFailedError, NotConnectedError, PartsFailedError, SellerPlatformError, first_few
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, comparison_of
 from seller_platform.ingest.loads.loading import SliceResult
 from seller_platform.ingest.loads.planner import DueSlice

@@ -7,13 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from seller_platform.costs.plans import (
-    CostPlan,
-    PlannedCosts,
-    periods_document,
-    plan_of,
-    save_plan,
-)
+from seller_platform.costs.plans import CostPlan, PlannedCosts, periods_document, plan_of, save_plan
 from seller_platform.errors import invalid_cost_plan
 from seller_platform.warehouse.postgres.database import Database
 

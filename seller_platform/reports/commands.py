@@ -29,15 +29,7 @@ from seller_platform.errors import (
 )
 from seller_platform.files import replacing
 from seller_platform.reports.endpoints import download_body
-from seller_platform.reports.jobs import (
-    AWAITED,
-    LOST,
-    ReportJob,
-    RequestedReport,
-    job_of,
-    newest_jobs,
-    ready_jobs,
-)
+from seller_platform.reports.jobs import AWAITED, LOST, ReportJob, RequestedReport, job_of, newest_jobs, ready_jobs
 from seller_platform.reports.loading import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -95,8 +87,7 @@ def report() -> None:
     help="The content: daily product sales of a day, all days of one SKU, or what was updated on a day.",
 )
 @click.option(
-    "--value",
-    help="A day as 2026-03-01, or for product_sku the SKU; the default is yesterday in the account's zone.",
+    "--value", help="A day as 2026-03-01, or for product_sku the SKU; the default is yesterday in the account's zone."
 )
 @_format_option(JSON, "The format in which its rows are loaded.")
 @click.option(

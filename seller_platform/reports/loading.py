@@ -170,12 +170,7 @@ def poll_due(
 
 
 def await_report(
-    api: SellerApi,
-    database: Database,
-    account: KnownAccount,
-    job: ReportJob,
-    *,
-    clock: Clock,
+    api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, clock: Clock
 ) -> ReportJob:
     """Poll a job until its report is ready, loaded or lost, and return it.
 

@@ -84,15 +84,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d ")
     is_flag=True,
     help="Begin two weeks ago, and advance the sandbox by a day every 20 seconds until today.",
 )
-def dev(
-    *,
-    port: int,
-    service_port: int,
-    accounts: int,
-    months: int,
-    loads_last_month: bool,
-    is_live: bool,
-) -> None:
+def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_month: bool, is_live: bool) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
     The UI opens with the last month of every account. What is loaded stays for the next time, and history begins where
@@ -213,8 +205,7 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
     code_port = str(free_port())
     workspace = home / "workspace.yaml"
     write_for_this_start(
-        workspace,
-        f"load_from:\n  - grpc_server: {{host: {host}, port: {code_port}, location_name: seller_platform}}\n",
+        workspace, f"load_from:\n  - grpc_server: {{host: {host}, port: {code_port}, location_name: seller_platform}}\n"
     )
     dagster = [sys.executable, "-m", "dagster"]
     code = ["api", "grpc", "--module-name", _MODULE, "--host", host, "--port", code_port]
@@ -228,12 +219,7 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
 
 def live_command(since: date, *, accounts: int, months: int) -> list[str]:
     """Return the command that advances the sandbox of the home folder day by day."""
-    options = {
-        "--from": since,
-        "--accounts": accounts,
-        "--months": months,
-        "--days-per-second": 1 / _LIVE_DAY_SECONDS,
-    }
+    options = {"--from": since, "--accounts": accounts, "--months": months, "--days-per-second": 1 / _LIVE_DAY_SECONDS}
     words = [str(word) for option in options.items() for word in option]
     return [sys.executable, "-m", "seller_platform.cli", "sandbox", "live", "--continue", *words]
 

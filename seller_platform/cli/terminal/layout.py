@@ -41,12 +41,7 @@ def table_lines(
     indent = "  " if headings else ""
     room = (width or _ANY_WIDTH) - len(indent)
     table = Table(
-        box=box.SIMPLE,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-        border_style="dim",
+        box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", border_style="dim"
     )
     for position, name in enumerate(names):
         texts = [name, *(str(row[position]) for row in rows if not isinstance(row, str))]

@@ -28,13 +28,7 @@ ORDERS = Dataset(
     order=("purchase_date", "platform_order_id", "sku"),
     lookback_days=30,
     columns=(
-        Column(
-            "platform_order_id",
-            Kind.TEXT,
-            "Order identifier.",
-            key=True,
-            example="305-1234567-1234567",
-        ),
+        Column("platform_order_id", Kind.TEXT, "Order identifier.", key=True, example="305-1234567-1234567"),
         Column("purchase_date", Kind.TIMESTAMP, "When the order was placed.", key=True),
         Column(
             "order_status", Kind.TEXT, "State of the order, such as Shipped, Pending or Cancelled.", example="Shipped"
