@@ -2,19 +2,22 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from functools import partial
+from datetime import timedelta
 
 import dagster as dg
 
-from seller_platform.alerts.failed_runs import write_failed_run
-from seller_platform.alerts.sending import send_alerts
+from seller_platform.alerts.causes import key_of, without_names
+from seller_platform.alerts.messages import LONGEST_SENTENCE, title_part
+from seller_platform.alerts.sending import send_alerts, write
 from seller_platform.clocks import utc_now
-from seller_platform.errors import WarehouseUnavailableError, followed
+from seller_platform.commands import runnable
+from seller_platform.errors import InputProblemError, WarehouseUnavailableError, followed
 from seller_platform.orchestration.dagster_internals import SerializableErrorInfo
 from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.settings import read_settings
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.monitoring.problems import problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -65,10 +68,35 @@ def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
             return  # the failure of the retry is reported
         settings = read_settings()
         with Database(warehouse_url(settings), connections=1) as database:
-            shown = partial(in_the_ui, placement=placement)
-            write_failed_run(database, settings, run.run_id, _failures(context), shown)
+            _report(context, database, settings, placement)
 
     return dg.Definitions(sensors=[alerts, run_failures])
+
+
+def _report(context: dg.RunFailureSensorContext, database: Database, settings: Settings, placement: Placement) -> None:
+    """Report why a run failed, unless a problem says the same; a reason once a day.
+
+    A mart that waits for an input has not failed: the input is reported.
+    """
+    # A run says the next step together with the reason.
+    sentences = (runnable(f"{each.message} {each.next_step or ''}") for each in problems(database))
+    foreseen = {in_the_ui(each, placement=placement).rstrip(" .") for each in sentences}
+    for subject, reasons in _failures(context):
+        left = {
+            part: reason
+            for part, reason in reasons.items()
+            if reason.rstrip(" .") not in foreseen and not reason.startswith(InputProblemError.begin)
+        }
+        if not left:
+            continue
+        accounts = [part.partition("|") for part in left]
+        named = [f"{account}, {day[:7]}" if day else account for account, _, day in accounts if account]
+        title = f"Run failed: {title_part(subject, named, len(named))}"
+        reason = next(iter(left.values()))[:LONGEST_SENTENCE]
+        link = f"\nRun: {settings.dagster_url}/runs/{context.dagster_run.run_id}" if settings.dagster_url else ""
+        cause = key_of("run failed", subject, without_names(reason, filter(None, (each for each, *_ in accounts))))
+        with database.begin() as connection:
+            write(connection, settings, cause, f"{title}\n{reason}{link}", title=title, within=timedelta(days=1))
 
 
 def _failures(context: dg.RunFailureSensorContext) -> Iterator[tuple[str, Mapping[str, str]]]:
