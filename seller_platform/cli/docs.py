@@ -78,7 +78,11 @@ def docs(*, page: str | None, notebook: Path | None, schema: str | None, output:
         click.echo(json.dumps(schema_of(schema.split(), group), indent=2, ensure_ascii=False))
         return
     if page is None:
-        _list_pages(output)
+        output.document(PagesDocument(pages={each.name: each.purpose for each in PAGES}))
+        longest = max(len(each.name) for each in PAGES)
+        for each in PAGES:
+            output.line(f"{each.name:<{longest}}  {each.title}")
+        output.say("Show a page with `seller-platform docs PAGE`.")
         return
     chosen = page_named(page)
     output.document(PageDocument(page=chosen.name, title=chosen.title, file=str(chosen.path), text=chosen.text))
@@ -118,14 +122,6 @@ def _copy_notebook(file: Path, output: Output) -> None:
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name")
     missing = "" if find_spec("jupyterlab") else "`pip install jupyterlab matplotlib` installs what shows it. "
     output.done(f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`.")
-
-
-def _list_pages(output: Output) -> None:
-    output.document(PagesDocument(pages={each.name: each.purpose for each in PAGES}))
-    width = max(len(each.name) for each in PAGES)
-    for each in PAGES:
-        output.line(f"{each.name:<{width}}  {each.title}")
-    output.say("Show a page with `seller-platform docs PAGE`.")
 
 
 def schema_of(words: Sequence[str], group: click.Command) -> dict[str, Any]:

@@ -121,9 +121,12 @@ class LiveSandbox:
                 return
             moment = now()
             due = [each for each in self._accounts if self._days[each.number] < day <= _today_of(each, moment)]
-            if not due:
+            if due:
+                changed = dict.fromkeys(name for each in due for name in self._store_day(each, day))
+                yield DayChanges(day, tuple(changed))
+            else:
                 self._store_today(moment)
-            yield self._step(day, due) if due else None
+                yield None
 
     def _store_today(self, moment: datetime) -> None:
         """Store the orders that were placed today, once a minute, of the accounts that have reached the present day."""
@@ -145,13 +148,6 @@ class LiveSandbox:
                     self._store(Slice(dataset, account.key, Window.day(day)), rows)
                 self._rows_of_today[key] = rows
 
-    def _step(self, day: date, due: Sequence[SandboxAccount]) -> DayChanges:
-        changed = list[str]()
-        for account in due:
-            changed += self._store_day(account, day)
-            self._days[account.number] = day
-        return DayChanges(day, tuple(dict.fromkeys(changed)))
-
     def _store_day(self, account: SandboxAccount, day: date) -> list[str]:
         """Store the lists of an account as they are on a day, the inventory last, and return those that changed."""
         changed = []
@@ -166,6 +162,7 @@ class LiveSandbox:
             window = Window(since, day) if dataset.is_dated else Window.day(day)
             if self._store(Slice(dataset, account.key, window), listed.rows[dataset.name]) and dataset.is_dated:
                 changed.append(dataset.name)
+        self._days[account.number] = day
         return changed
 
     def _history_of(self, account: SandboxAccount, day: date) -> AccountHistory:

@@ -60,7 +60,12 @@ def run_service(
     """
     log_config = log_configuration(log_format, _LEVELS)
     registry = CollectorRegistry()
-    _allow_files(connections + _OTHER_FILES)
+    # Raise the bound of open files, as far as the system allows; shells often set it to 1,024.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = connections + _OTHER_FILES
+    allowed = allowed if hard == resource.RLIM_INFINITY else min(allowed, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     bounded = partial(configuration, connections=connections, trusted_proxies=trusted_proxies, log_config=log_config)
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
@@ -118,14 +123,6 @@ def configuration(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **options,
     )
-
-
-def _allow_files(count: int) -> None:
-    """Raise the bound of open files, as far as the system allows; shells often set it to 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:

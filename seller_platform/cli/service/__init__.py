@@ -19,10 +19,7 @@ _COMMANDS = {
     "user": (".users", "Manage the users who may log in."),
     "group": (".groups", "Manage groups of a user's accounts, which `group_title` selects."),
     "application": (".applications", "Manage registered OAuth applications."),
-    "events": (
-        "seller_platform.cli.service.events",
-        "List security events: logins, consents, tokens and operators' commands.",
-    ),
+    "events": (".events", "List security events: logins, consents, tokens and operators' commands."),
     "rates": (".csv_loads", "Manage exchange rates, which convert amounts for `currency`."),
     "products": (".csv_loads", "Manage products: their parents, offers and lead times."),
 }

@@ -56,7 +56,7 @@ class LocalDays:
         if lines.count("\n") != len(texts):
             raise ValueError("a timestamp of several lines")
         shape = _CANONICAL.fullmatch(texts[0]) if texts else None
-        if shape and _lines_ending(texts[0][19:]).fullmatch(lines):
+        if shape and re.fullmatch(f"(?:{_CLOCK}{re.escape(texts[0][19:])}\n)*", lines):  # all with that ending
             if texts == sorted(texts):
                 return self._of_sorted(texts, shape[3])
             if (backward := texts[::-1]) == sorted(texts):
@@ -97,12 +97,6 @@ class LocalDays:
                 return None
             self._of_hour[hour + offset] = day
         return day
-
-
-@lru_cache(64)
-def _lines_ending(rest: str) -> re.Pattern[str]:
-    """Return the pattern of lines in canonical form that all have the same fraction and offset."""
-    return re.compile(f"(?:{_CLOCK}{re.escape(rest)}\n)*")
 
 
 local_days = lru_cache(64)(LocalDays)

@@ -6,6 +6,7 @@ Lists, reports and tokens are all read here.
 import codecs
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -269,22 +270,14 @@ def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, nam
     attempts = [(encoding, "strict") for encoding in declared if encoding is not None]
     # UTF-16 may have halves of pairs, and all others bytes that are no text.
     for encoding, errors in (*attempts, (charset, "surrogatepass"), (charset, "surrogateescape")):
-        if _decodes(pieces(), encoding, errors):
-            return encoding, errors
+        if _is_charset(encoding):
+            with suppress(UnicodeError):
+                for _ in codecs.iterdecode(pieces(), encoding, errors):
+                    pass
+                return encoding, errors
     if not _is_charset(charset):
         raise ContractViolationError(name, f"its charset {charset!r} is unknown, and its body is not UTF-8 either")
     raise UnreadableBodyError(f"a body that is not {charset}, as its Content-Type says")
-
-
-def _decodes(pieces: Iterable[bytes], encoding: str, errors: str) -> bool:
-    if not _is_charset(encoding):
-        return False
-    try:
-        for _ in codecs.iterdecode(pieces, encoding, errors):
-            pass
-    except UnicodeError:
-        return False
-    return True
 
 
 def _is_charset(name: str) -> bool:

@@ -1,6 +1,7 @@
 """Replaces text that PostgreSQL does not store: NUL, lone surrogates, and bytes that are no UTF-8."""
 
 import re
+from contextlib import suppress
 
 MARK = "\ufffd"
 """What is stored in the place of text that cannot be."""
@@ -43,8 +44,10 @@ def storable_json(body: bytes, mark: str = MARK) -> bytes:
     Args:
         mark: Empty for a mark of each character.
     """
-    if b"\0" not in body and not _SUSPICIOUS_ESCAPE.search(body) and _is_utf8(body):
-        return body
+    if b"\0" not in body and not _SUSPICIOUS_ESCAPE.search(body):
+        with suppress(UnicodeDecodeError):
+            body.decode()
+            return body
     text = storable_text(body, mark)
     storable = _ESCAPES.sub(
         lambda escape: (mark or chr(_PRIVATE + int(escape[0][2:], 16))) if escape["bad"] else escape[0], text
@@ -68,11 +71,3 @@ def storable_text(sent: bytes, mark: str = MARK) -> str:
         return mark or chr(_PRIVATE + ord(found[0]))
 
     return _CHARACTERS.sub(stored, text)
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -168,19 +168,15 @@ def _templates() -> Environment:
         # A text of the contract, with text in backticks as code.
         marked=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))),  # noqa: S704  # escaped
         breakable=lambda path: Markup(".<wbr>").join(path.split(".")),
-        contact=_contact,
+        # Whom to ask; an e-mail address is a link.
+        contact=lambda ask: (
+            Markup('<a href="mailto:{0}">{0}</a>').format(ask) if _EMAIL.fullmatch(ask) else escape(ask)
+        ),
         moment=shown_moment,
         # The URL of a file changes with its content, so that no older one is taken from a cache.
         versioned=lambda path: f"{path}?{_static_document(path).digest[:12]}",
     )
     return environment
-
-
-def _contact(contact: str) -> Markup:
-    """Return whom to ask in HTML; an e-mail address is a link."""
-    if _EMAIL.fullmatch(contact):
-        return Markup('<a href="mailto:{}">{}</a>').format(contact, contact)
-    return escape(contact)
 
 
 @cache
