@@ -11,12 +11,12 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 3_100,
     "cli": 6_902,
-    "orchestration": 4_950,
+    "orchestration": 4_956,
     "service": 10_689,
     "sandbox": 2_081,
     "alerts": 654,
     "agents": 1_632,
-    "ingest": 2_589,
+    "ingest": 2_591,
     "client": 4_051,
     "warehouse": 17_293,
     "contract": 1_320,
@@ -24,7 +24,7 @@ BUDGETS = {
     "ledgers": 295,
     "reports": 1_376,
     "lake": 949,
-    "tests": 56_070,
+    "tests": 56_072,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -1,8 +1,9 @@
 """Plans which slices are read: those that are due, as many as a connection's requests of today suffice for.
 
 Newest days come first. Days that were never read, and today, come before days that are read again because they may have
-changed. Of slices that are equally new, the one that was read the longest ago comes first, so that all get their turn.
-A slice that would never fit beside those of today comes first on days on which these can wait.
+changed. Days that are held, or whose total does not add up, are due each day until three readings say the same. Of
+slices that are equally new, the one that was read the longest ago comes first, so that all get their turn. A slice that
+would never fit beside those of today comes first on days on which these can wait.
 """
 
 from collections import defaultdict

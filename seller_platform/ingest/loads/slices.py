@@ -68,7 +68,8 @@ def load_slice(
     """Make days of a stored slice equal to the API's present list, or to the present costs of its products.
 
     A reading that contradicts the stored rows is not published: the caller reads the slice once more after a
-    pause, and the second such reading is held.
+    pause, and the second such reading is held. A total that does not add up is no error: the reading is published
+    with the verdict `mismatch`, and the days are due again.
 
     Args:
         window: Local days of the account, as `window_to_load` returns them.

@@ -28,9 +28,9 @@ What is stored of every account, by dataset and month, and how old it is.
 The heat map of the last materialization has the accounts with most gaps first. Its numbers are plotted over time:
 `slices_missing` should be 0, and `oldest_hours` at most 26.
 
-**Repair:** backfill the failed and missing partitions of the dataset that has gaps. A held reading is
-published by the job `{accept_held}`. A sensor updates this asset within an hour after loads; materialize it to see the
-state of now.
+**Repair:** backfill the failed and missing partitions of the dataset that has gaps; materialize those that are
+mismatched. A held reading is published by the job `{accept_held}`. A sensor updates this asset within an hour after
+loads; materialize it to see the state of now.
 """
 
 

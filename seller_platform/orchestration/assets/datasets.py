@@ -11,6 +11,7 @@ import dagster as dg
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotOfferedError, WarehouseUnavailableError
 from seller_platform.ingest.loads.loading import load_each
 from seller_platform.ingest.loads.slices import SliceRequest
@@ -86,6 +87,8 @@ def load_partitions(
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(request))
         elif result.receipt is not None:
+            if result.receipt.verdict is CountVerdict.MISMATCH:
+                context.log.warning("%s: stored, but the total that was announced does not add up", request)
             yield load_event(result.receipt, placement, names)
             loads.append(result.receipt.id)
         elif not was_loaded(database, dataset, request.account, request.month):

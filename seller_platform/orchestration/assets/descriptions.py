@@ -26,8 +26,10 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
         repair = "materialize it again. The check `connection_authorized` names the connections to authorise again"
     else:
         repair = (
-            f"*Materialize*, *Failed and missing*, or launch the job `{name_of('refresh_now')}` for the account. A "
-            f"failed check names the cause; a held reading is published by the job `{name_of('accept_held')}`"
+            f"*Materialize* the partition, or launch the job `{name_of('refresh_now')}` for the account; *Failed and "
+            "missing* takes those that no load has stored. A failed check names the cause. A partition whose total "
+            "does not add up is stored, and the next refresh reads it again; a held reading is published by the job "
+            f"`{name_of('accept_held')}`"
         )
     paragraphs = (
         dataset.doc,

@@ -72,7 +72,8 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
     @dg.multi_asset_check(name=f"checks_of_{key.to_python_identifier()}", specs=specs, can_subset=True)
     def execute(context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource) -> Iterator[dg.AssetCheckResult]:
         database = warehouse.database
-        if not context.run.asset_selection:
+        is_run_of_checks_alone = not context.run.asset_selection
+        if is_run_of_checks_alone:
             if isinstance(source, Dataset):
                 recount(database, source)
                 for rule in checks_of(source):

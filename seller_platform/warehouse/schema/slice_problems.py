@@ -61,8 +61,8 @@ TRIED_SLICES = ProblemSource(
                         coalesce(notes ->> 'contradiction',
                                  format('the list announced %s rows, and %s were read', announced, load.rows))),
            CASE WHEN is_confirmed THEN 'Three readings on different days said the same: report it to the upstream.'
-                ELSE 'Load the partition again, or wait: each refresh does; if the numbers stay, report them to the '
-                     'upstream.' END, NULL, NOT is_confirmed
+                ELSE 'Load the partition again, or wait: a refresh does each day; if the numbers stay, report them to '
+                     'the upstream.' END, NULL, NOT is_confirmed
     FROM platform.slices AS slice
     JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatched_load_ids)],
          platform.is_confirmed(load.id)

@@ -46,6 +46,8 @@ def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     (receipt,) = receipts_of_run(platform.database, result.run_id)
     evaluation = _evaluation(platform, TRANSACTIONS, ROW_COUNT)
     assert (receipt.verdict, receipt.requests) == ("mismatch", 3)  # two pages, and the first again
+    logged = [each.user_message for each in platform.instance.all_logs(result.run_id)]
+    assert any("does not add up" in each for each in logged)
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
     broken = "1 of 1 slice breaks this rule: The number of stored rows is the total"
     assert str(evaluation.description).startswith(broken)
