@@ -145,10 +145,8 @@ class Host:
             **({} if token is None else {"Authorization": f"Bearer {token}"}),
             **headers,
         }
-        content = json.dumps(call if body is None else body)
-        answer: httpx.Response = http.post(
-            f"{self.base_url}{self.path}", content=content, headers=sent, timeout=PATIENCE_SECONDS
-        )
+        url, content = f"{self.base_url}{self.path}", json.dumps(call if body is None else body)
+        answer: httpx.Response = http.post(url, content=content, headers=sent, timeout=PATIENCE_SECONDS)
         return answer
 
 

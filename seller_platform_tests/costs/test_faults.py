@@ -172,9 +172,7 @@ def planner(database: Database) -> Iterator[Planner]:
 
 @pytest.mark.parametrize("deletes", ["by date", "everything", "not"])
 @pytest.mark.parametrize("reads_until_applied", [0, 5])
-def test_costs_hold_with_an_upstream_that_replaces_all_periods_later(
-    planner: Planner, deletes: str, reads_until_applied: int
-) -> None:
+def test_costs_hold_where_periods_are_replaced_later(planner: Planner, deletes: str, reads_until_applied: int) -> None:
     planner.shop.replaces_all, planner.shop.deletes = True, deletes
     plan = planner.plan(A=NEW)
     planner.shop.reads_until_applied = reads_until_applied

@@ -78,9 +78,8 @@ LONG_RUNNING = [name for name in PROGRAMS if name != "migrate"]
 
 def test_the_compose_files_are_valid() -> None:
     files = [TOP / "docker" / name for name in ("compose.yaml", "compose.celery.yaml")]
-    subprocess.run(
-        [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *files], check=True, capture_output=True
-    )
+    tool, schema = _tool("check-jsonschema"), "vendor.compose-spec"
+    subprocess.run([tool, "--builtin-schema", schema, *files], check=True, capture_output=True)
 
 
 def test_the_dockerfile_passes_its_linter() -> None:
@@ -368,9 +367,7 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP))
 
 
-def test_a_run_is_left_alone_while_another_worker_executes_it(
-    variables: dict[str, str], database: Database, tmp_path: Path
-) -> None:
+def test_a_run_of_another_worker_is_left_alone(variables: dict[str, str], database: Database, tmp_path: Path) -> None:
     program = """if True:
         from dagster._core.code_pointer import ModuleCodePointer
         from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin

@@ -36,10 +36,8 @@ def main() -> int:
             work = importlib.import_module(f"seller_platform_tests.figures.{name}").measure
             one.epilog = inspect.getdoc(work)
             for option, parameter in inspect.signature(work).parameters.items():
-                default = parameter.default
-                one.add_argument(
-                    f"--{option.replace('_', '-')}", type=type(default), default=default, help=f"default: {default}"
-                )
+                flag, default = f"--{option.replace('_', '-')}", parameter.default
+                one.add_argument(flag, type=type(default), default=default, help=f"default: {default}")
         one.add_argument("--json", action="store_true", help="print one document instead of a table")
     chosen = vars(figures.parse_args())
     as_json = chosen.pop("json")

@@ -39,9 +39,8 @@ _ROWS = text("""
 def _store(database: Database, accounts: list[str], months: list[Window], *, rows: int, total: Decimal) -> None:
     values = {"accounts": accounts, "months": [month.start for month in months], "rows": rows, "total": total}
     with database.begin() as connection:
-        connection.execute(
-            text("DELETE FROM seller.orders WHERE account = ANY (:accounts) AND local_day = ANY (:months)"), values
-        )
+        replaced = "account = ANY (:accounts) AND local_day = ANY (:months)"
+        connection.execute(text(f"DELETE FROM seller.orders WHERE {replaced}"), values)
         connection.execute(_LOADS, values)
         connection.execute(_ROWS, values)
 
@@ -55,9 +54,8 @@ def measure(accounts: int = 1_000, rows: int = 200) -> Promises:
         migrate(database)
         _store(database, keys, months, rows=1, total=Decimal(0))
         for first in range(0, accounts, 25):
-            export_partitions(
-                database, ORDERS, [(key, month) for key in keys[first : first + 25] for month in months], folder
-            )
+            slices = [(key, month) for key in keys[first : first + 25] for month in months]
+            export_partitions(database, ORDERS, slices, folder)
         prune_tables(database, folder, dry=False)  # as the daily job does
         for number, count in enumerate((1, 12, MONTHS, 1, 12, MONTHS), start=1):
             parts = [(keys[0], month) for month in months[:count]]

@@ -50,9 +50,7 @@ def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
     return list(document(run_here(["export", *words, "--json"], variables))["partitions"])
 
 
-def test_the_tables_have_what_is_stored_and_the_rest_has_a_reason(
-    shop: Shop, variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_tables_have_what_is_stored_or_there_is_a_reason(shop: Shop, variables: dict[str, str], tmp_path: Path) -> None:
     partitions = _export(variables, "--from", "2026-02", "--to", "2026-04")
 
     written = {(each["table"], each["account"], each["month"]): each for each in partitions if each["version"]}
@@ -69,9 +67,7 @@ def test_the_tables_have_what_is_stored_and_the_rest_has_a_reason(
     ) >= Counter({"never loaded": 2, "never built": 2})
 
 
-def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
-    shop: Shop, variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_only_what_changed_is_replaced_in_a_given_folder(shop: Shop, variables: dict[str, str], tmp_path: Path) -> None:
     words = ("seller.daily_product_sales", "--account", "north pine us", "--folder", str(tmp_path))
     first = _export(variables, *words, "--from", "2026-02", "--to", "2026-03")
     shop.sell("2026-03-05", "B", 1, "10.00")

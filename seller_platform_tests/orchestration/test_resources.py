@@ -27,9 +27,8 @@ def upstream() -> Iterator[IndependentUpstream]:
 
 
 def _resource(upstream: IndependentUpstream, grant: Path) -> SellerApiResource:
-    return SellerApiResource(
-        base_url=f"{upstream.url}/api", client_id=CLIENT_ID, client_secret=CLIENT_SECRET, grant_file=str(grant)
-    )
+    url = f"{upstream.url}/api"
+    return SellerApiResource(base_url=url, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, grant_file=str(grant))
 
 
 def _documented_asset() -> dg.AssetsDefinition:

@@ -31,9 +31,7 @@ KEY = dg.AssetKey("it")
 
 
 @pytest.mark.parametrize("table", ["event_logs", "asset_keys"])  # the first and the last transaction of an event
-def test_an_event_is_stored_once_although_the_server_ends_the_connection(
-    database: Database, tmp_path: Path, table: str
-) -> None:
+def test_an_event_is_stored_once_although_a_connection_ends(database: Database, tmp_path: Path, table: str) -> None:
     with postgres_instance(database.url, tmp_path) as instance:
         _execute(database, _ENDING_THE_FIRST.format(table))
 

@@ -300,9 +300,8 @@ def load_reports(world: "World", process: "Process") -> int:
     account, loaded = account_of(process.database, world.account.key), 0
     for job in ready_jobs(process.database, account.key):
         try:
-            receipt = load_report(
-                process.api, process.database, account, job, clock=world.clock.now, run_id=world.next_run(process)
-            )
+            run_id = world.next_run(process)
+            receipt = load_report(process.api, process.database, account, job, clock=world.clock.now, run_id=run_id)
             loaded += receipt is not None
         except SellerPlatformError as error:
             world.say(f"job {job.id}: {type(error).__name__}")

@@ -51,9 +51,8 @@ def reachable() -> frozenset[str]:
         for call in _calls(path.read_text())
         if isinstance(call.func, ast.Name) and call.func.id == "reach" and isinstance(call.args[0], ast.Constant)
     }
-    classes = {
-        name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, SellerPlatformError)
-    }
+    named = vars(errors).items()
+    classes = {name for name, it in named if isinstance(it, type) and issubclass(it, SellerPlatformError)}
     raised = {
         f"error {call.func.id}"
         for name, module in list(sys.modules.items())

@@ -247,9 +247,8 @@ class UpstreamModel:
 
     def move(self, random: Random) -> str:
         """Give the account another time zone, under which its dated rows lie on other days."""
-        self.account = replace(
-            self.account, timezone=random.choice([name for name in ZONES if name != self.account.timezone])
-        )
+        others = [name for name in ZONES if name != self.account.timezone]
+        self.account = replace(self.account, timezone=random.choice(others))
         for dataset in self.datasets:
             if dataset.is_dated:
                 self.set_rows(dataset, [replace(row, day=self._day_of(row)) for row in self.rows(dataset.name)])

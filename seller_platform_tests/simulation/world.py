@@ -263,9 +263,8 @@ class World:
     def register_accounts(self) -> None:
         """Store the accounts as the upstream has them."""
         present = self.upstream.account
-        listed = [
-            replace(present, id=number, seller_id=f"S{number}", key=f"de-{number}") for number in self.upstream.accounts
-        ]
+        numbers = self.upstream.accounts
+        listed = [replace(present, id=number, seller_id=f"S{number}", key=f"de-{number}") for number in numbers]
         save_accounts(self.processes[_OPERATOR].database, actors.CONNECTION, [(each.key, each) for each in listed])
 
     def _step(self) -> bool:

@@ -54,9 +54,8 @@ def repeated_prefixes() -> list[str]:
             if re.match(rf"{folder.name}(_|$)|{folder.name.removesuffix('s')}(_|$)", name):
                 offenders.append(f"{module.path_in_project} repeats the name of its folder")
             elif "_" in name and words[name.partition("_")[0]] > 2:
-                offenders.append(
-                    f"{module.path_in_project} begins like {words[name.partition('_')[0]] - 1} modules beside it"
-                )
+                others = words[name.partition("_")[0]] - 1
+                offenders.append(f"{module.path_in_project} begins like {others} modules beside it")
     return offenders
 
 

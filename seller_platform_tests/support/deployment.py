@@ -264,11 +264,8 @@ class Deployment:
         runs = self.ask(_FAILURES)["runsOrError"]["results"]
         events = [event for run in runs for event in run["eventConnection"]["events"]]
         errors = [event["error"]["message"] for event in events if event.get("error")]
-        engine = [
-            f"{event['engineMessage']} {event['engineError']['message']}"
-            for event in events
-            if event.get("engineError")
-        ]
+        of_engine = [event for event in events if event.get("engineError")]
+        engine = [f"{event['engineMessage']} {event['engineError']['message']}" for event in of_engine]
         return sorted({*errors, *engine, *(event["runFailure"] for event in events if "runFailure" in event)})
 
     def kill(self, part: str) -> None:

@@ -259,9 +259,7 @@ def test_a_server_is_deleted_after_a_question_and_not_while_it_is_used(server: E
 
 
 @pytest.mark.slow
-def test_data_that_a_user_has_moved_is_deleted_without_what_is_beside_it(
-    server: EmbeddedServer, home: Path, tmp_path: Path
-) -> None:
+def test_moved_data_is_deleted_without_what_is_beside_it(server: EmbeddedServer, home: Path, tmp_path: Path) -> None:
     server.close()
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk" / "others").write_text("of others")

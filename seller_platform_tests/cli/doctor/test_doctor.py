@@ -489,9 +489,7 @@ def test_the_sandbox_that_is_ended_is_no_problem(connected: Connected) -> None:
         ),
     ],
 )
-def test_the_last_line_is_what_the_findings_say(
-    findings: list[Finding], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_line_sums_it_up(findings: list[Finding], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     report_findings(findings, Output(as_json=False))
 
     assert message in capsys.readouterr().err

@@ -93,9 +93,7 @@ def test_a_passing_fault_is_tried_again(fault: httpx.Response | Exception) -> No
 
 
 @pytest.mark.parametrize(("attempts", "least_seconds", "most_seconds"), [(3, 0, 5), (100, 60, 120)])
-def test_a_fault_that_does_not_pass_ends_with_the_attempts_or_the_time(
-    attempts: int, least_seconds: int, most_seconds: int
-) -> None:
+def test_a_fault_that_stays_ends_with_attempts_or_time(attempts: int, least_seconds: int, most_seconds: int) -> None:
     time = FakeTime()
 
     api = api_of(lambda request: httpx.Response(503), time=time, attempts=attempts)

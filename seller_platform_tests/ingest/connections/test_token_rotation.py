@@ -68,10 +68,8 @@ class SharedGrant:
         return PairSpool(self.home / "grants", "default", self.box)
 
     def keeper(self) -> GrantKeeper:
-        transport = httpx.MockTransport(self.issuer)
-        endpoint = TokenEndpoint(
-            "http://api", "client", "secret", "http://127.0.0.1/cb", transport, attempts=1, doubt_seconds=0
-        )
+        transport, back = httpx.MockTransport(self.issuer), "http://127.0.0.1/cb"
+        endpoint = TokenEndpoint("http://api", "client", "secret", back, transport, attempts=1, doubt_seconds=0)
         return GrantKeeper("default", self.grants, endpoint, self.spool(), now=lambda: self.now)
 
     def connected(self) -> "SharedGrant":

@@ -78,9 +78,7 @@ def _stored(database: Database) -> dict[str, Listed]:
         ([(9, "DE", "A"), (1, "ES", "Z"), (2, "FR", "B"), (3, "IT", "C")], ["de-1", "es-1", "fr-2", "it-3"]),
     ],
 )
-def test_another_identity_is_held_until_a_person_accepts_it(
-    database: Database, now: Sequence[Listed], keys: Sequence[str]
-) -> None:
+def test_a_new_identity_is_held_until_accepted(database: Database, now: Sequence[Listed], keys: Sequence[str]) -> None:
     before = [(1, "DE", "A"), (2, "FR", "B"), (3, "IT", "C")]
     save_connection(database, CONNECTION)
     _discover(database, before)

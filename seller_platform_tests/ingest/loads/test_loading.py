@@ -253,9 +253,7 @@ def _load(api: SellerApi, database: Database) -> Receipt:
 
 
 @pytest.mark.parametrize(("read_on", "is_settled"), [(date(2026, 4, 14), False), (date(2026, 4, 15), True)])
-def test_days_have_settled_once_they_were_read_after_their_lookback(
-    database: Database, read_on: date, is_settled: bool
-) -> None:
+def test_days_settle_once_they_are_read_after_the_lookback(database: Database, read_on: date, is_settled: bool) -> None:
     """The last day of March has a lookback of 14 days. A reading that is held changes nothing of that."""
     at = datetime.combine(read_on, time_of_day(12), TOKYO.zone)
     _read(database, MARCH, at)

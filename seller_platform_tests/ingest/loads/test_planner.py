@@ -144,9 +144,7 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
     assert (again.month, again.whole, again.is_background, again.window) == (MARCH, True, True, MARCH)
 
 
-def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
+def test_postponed_months_stay_due_if_a_load_fails_otherwise(database: Database, accounts: list[KnownAccount]) -> None:
     store_receipts(database, ["transactions"], "de-1", Window(SINCE, date(2026, 5, 21)), NOON)
     for error in (RequestsUsedUpError("default", per_day=1, renews_at=NOON), CheckFailedError("it was away")):
         keep_refusal(database, LEDGER, "de-1", MARCH, error, run_id=None)

@@ -36,9 +36,7 @@ def _evaluation(platform: Platform, dataset: Dataset, name: str) -> dg.AssetChec
     return record.evaluation
 
 
-def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_never_matching_are_asked_once_more_then_fail(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform.upstream, "surplus", 1)
 
     result = _load(platform, TRANSACTIONS)
@@ -113,9 +111,7 @@ def test_a_slice_that_breaks_a_rule_is_named_by_the_check(  # noqa: PLR0917  # i
     assert (result.success, reported_partitions(result)) == (is_stored, {JANUARY} if is_stored else set())
 
 
-def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_changes_of_a_settled_month_name_its_amounts(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     _load(platform, TRANSACTIONS)
     monkeypatch.setitem(
         platform.upstream.changes, TRANSACTIONS.path, lambda rows, _: [{**rows[0], "amount": -2417.96}, *rows[1:]]

@@ -100,9 +100,7 @@ def test_a_failure_about_other_days_stays_until_these_are_read(today: Today, mon
     assert (after_other_days, passed()) == (False, True)
 
 
-def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
-    today: Today, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_account_fails_by_name_and_others_are_read(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(rows: Rows, seller: str) -> Rows:
         return [{"purchase_date": f"{today.now:%Y-%m-%d} noon"}] if seller == "A1FOREIGN" else rows
 

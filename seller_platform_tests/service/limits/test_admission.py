@@ -165,11 +165,9 @@ def test_simultaneous_requests_do_not_exceed_the_open_reports(database: Database
 
     def request(token: str) -> list[int]:
         with running.client() as client:
+            client.headers["Authorization"] = f"Bearer {token}"
             start.wait()
-            sent = [
-                client.post("/reports/request", params=REPORT, headers={"Authorization": f"Bearer {token}"})
-                for _ in range(4)
-            ]
+            sent = [client.post("/reports/request", params=REPORT) for _ in range(4)]
             return [answer.status_code for answer in sent]
 
     limits = replace(WIDE, open_reports=NARROW.open_reports, report_bytes=NARROW.report_bytes)

@@ -37,9 +37,7 @@ def _loopback_is_trusted() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("method", "with_pkce"), [("client_secret_basic", True), ("client_secret_post", False)])
-def test_authlib_configures_itself_from_the_metadata_refreshes_and_revokes(
-    reading: Served, method: str, with_pkce: bool
-) -> None:
+def test_authlib_is_configured_by_metadata_refreshes_and_revokes(reading: Served, method: str, with_pkce: bool) -> None:
     metadata = httpx.get(f"{reading.base_url}/.well-known/oauth-authorization-server").json()
     options = {"code_challenge_method": "S256"} if with_pkce else {}
     verifier = {"code_verifier": "v" * 48} if with_pkce else {}

@@ -268,9 +268,7 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
         (10_000, 60_010, "180.0", "overstock"),  # 180.03
     ],
 )
-def test_days_of_cover_are_rounded_only_where_they_are_shown(
-    shop: Shop, sold: int, sellable: int, days: str, risk: str
-) -> None:
+def test_days_of_cover_are_rounded_only_where_shown(shop: Shop, sold: int, sellable: int, days: str, risk: str) -> None:
     _mark_loaded(shop, "daily_product_sales", end=4)
     shop.sell("2026-03-20", "A", sold, "1.00")
     shop.stock("A", sellable)
