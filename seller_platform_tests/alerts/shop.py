@@ -1,18 +1,22 @@
 """A shop with accounts, whose alerts a webhook receives."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from seller_platform.alerts.sending import send_alerts
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receiver import Receiver
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 
 KEYS = [f"us-{100 + number}" for number in range(30)]
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
@@ -51,3 +55,24 @@ class Shop:
         """)
         bound = {"dataset": dataset.name, "account": key, "first": month.start, "after": month.end, "verdict": verdict}
         return int(self.database.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
+
+
+@pytest.fixture
+def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    url = "https://api.example"
+    save_connection(database, KnownConnection("default", url, url, "client"))
+    account = Account(7, "Möbel Söhne", "DE", "EUR", "Europe/Berlin", "MARKET", "SELLER00")
+    save_accounts(database, "default", [(key, account) for key in KEYS])
+    with webhook_receiver() as receiver:
+        variables = {
+            **{"HOME": f"{tmp_path}", "DATABASE_URL": database_url, "SERVICE_DATABASE_URL": database_url},
+            **{"DAGSTER_URL": "https://dagster.example/", "ALERT_WEBHOOK_URL": receiver.url},
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(f"SELLER_PLATFORM_{name}", value)
+        opened = Shop(database, receiver)
+        opened.execute(
+            "INSERT INTO platform.grants (connection, token_pair, generation, issued_at, expires_at) "
+            "VALUES ('default', '', 1, now(), now())"
+        )
+        yield opened

@@ -1,6 +1,7 @@
 """Tests that links, pictures, commands and generated parts of the documents are right."""
 
 import inspect
+import json
 import re
 from collections.abc import Sequence
 
@@ -152,3 +153,12 @@ def test_every_error_says_what_it_means_and_what_to_do_next() -> None:
             # An error without subclasses needs a next step of its own, or that of an error within its category.
             is_category = bool(error.__subclasses__())
             assert is_category or "next_step" in vars(error) or len(error.__mro__) > 6, name
+
+
+def test_the_notebook_is_stored_without_results() -> None:
+    notebook = json.loads((PAGES / "first_look.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+    assert [(cell["outputs"], cell["execution_count"]) for cell in cells] == [([], None)] * len(cells)
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
