@@ -1,11 +1,10 @@
 """The API served over HTTP from the tables of a warehouse.
 
-- `app`: creates the application from routes, error answers and the pool
+- `app`: creates the application from routes, error answers and the pool; the status endpoint
 - `server`: runs the service as a process
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL
 - `metrics`: metrics of requests, logins, connections and reports, and their page for Prometheus
-- `status`: the status endpoint
 - `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description

@@ -1,4 +1,4 @@
-"""Creates the application: its routes, its error answers, its pool and its worker."""
+"""Creates the application: its routes, its error answers, its pool and its worker; and answers its status."""
 
 import asyncio
 import os
@@ -8,8 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache, partial
+from typing import Annotated, Literal
 
 import msgspec
+import psycopg
 from prometheus_client import CollectorRegistry
 from starlette import routing
 from starlette.applications import Starlette
@@ -21,17 +23,20 @@ from starlette.responses import Response
 
 from seller_platform.capabilities import contributed
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN
-from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError
+from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, SERVICE_STATUS, TOKEN
+from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.middleware import Envelop, ErrorAnswer
+from seller_platform.service.http.parameters import about
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
 from seller_platform.service.http.responses import (
     JSON,
     MOST_BASE_URLS,
+    RETRY_SECONDS,
     PublicDocument,
     base_url_of,
     error_answer,
+    json_answer,
     message_of,
 )
 from seller_platform.service.limits import STANDARD, Admission, Limits
@@ -43,7 +48,7 @@ from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import OPERATIONS
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
-from seller_platform.service.openapi import Cost, Route, openapi_document
+from seller_platform.service.openapi import Cost, Operation, Route, openapi_document
 from seller_platform.service.pages.docs import described
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password
@@ -63,7 +68,6 @@ from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
-from seller_platform.service.status import status_route
 from seller_platform.service.users.endpoints import user_routes
 from seller_platform.traces import flush_traces, send_traces
 
@@ -77,6 +81,31 @@ _ANY_BASE_URL = "http://base-url.invalid"
 # Of rows and documents. Pages and answers with tokens hold secrets beside text that the request chooses, so that the
 # compressed length could reveal the secrets (BREACH).
 _COMPRESSED = [Middleware(GZipMiddleware, minimum_size=1 << 10, compresslevel=1)]
+_UP = "All systems are operational."
+
+
+class ServiceStatus(msgspec.Struct):
+    """Whether the service works."""
+
+    status: Annotated[Literal["active", "down"], about("Whether the service works.")]
+    code: Annotated[int, about("200 or 503, as the HTTP status of the answer.", 200)]
+    message: Annotated[str, about("The same in a sentence.", _UP)]
+
+
+_STATUS = Operation(
+    SERVICE_STATUS,
+    "read_service_status",
+    "service",
+    "Tell whether the service works.",
+    "Works when PostgreSQL answers and nobody has announced that the service is down. Monitors can ask it as "
+    "often as they like: it needs no token and reads no seller's rows.",
+    scope=None,
+    others={
+        200: ("It works.", {JSON: ServiceStatus}),
+        429: ("The network has too many requests without a token under way.", {}),
+        503: ("It does not.", {JSON: ServiceStatus}),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +114,6 @@ class ServiceOptions:
 
     Attributes:
         location: Where the service is reached; by default on the loopback only.
-        limits: The limits of requests and reports.
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         grant_lifetime: How long after its approval an application's access ends.
         serves_agents: Whether `/mcp` answers agents, which needs the extra `mcp`.
@@ -151,7 +179,7 @@ def create_app(
         return answer_error(request, error)
 
     routes = (
-        status_route(store),
+        _status_route(store),
         *user_routes(store),
         *(route_for(dataset, store, clock) for dataset in SERVED),
         statistics_route(store, clock),
@@ -192,6 +220,23 @@ def create_app(
         slash = "/?" if route.path.endswith(MCP) else ""
         route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + slash + r"\Z")
     return app
+
+
+def _status_route(store: Store) -> Route:
+    """Return the endpoint that answers whether the service works."""
+
+    async def answer(_: Request) -> Response:
+        try:
+            async with store.connection() as connection:
+                status = await (await connection.execute("SELECT active, message FROM service.status")).fetchone()
+        except (WarehouseUnavailableError, psycopg.Error):
+            status = (False, "The service's store cannot be reached.")
+        active, message = status or (True, _UP)
+        if active:
+            return json_answer(ServiceStatus("active", 200, message))
+        return json_answer(ServiceStatus("down", 503, message), 503, {"Retry-After": str(RETRY_SECONDS)})
+
+    return Route(_STATUS, answer, Cost.QUICK)
 
 
 def app_from_environment() -> Starlette:
