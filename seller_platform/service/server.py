@@ -21,9 +21,8 @@ from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.limits import STANDARD, Limits
 from seller_platform.service.metrics import ReportCollector, measures_of_processes, metrics_page
-from seller_platform.service.reports.worker import run_worker
+from seller_platform.service.reports.worker import LEVELS
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
@@ -31,7 +30,6 @@ _GRACE_SECONDS = 1  # the command ends within two seconds
 _BACKLOG = 2048
 _IDLE_SECONDS = 60  # longer than a proxy keeps its connections: it must not send on one that ends
 _OTHER_FILES = 256  # files of a process beside the connections of its clients
-_LEVELS = {"seller_platform.service": "INFO", "uvicorn": "WARNING", "psycopg.pool": "ERROR"}
 
 
 def run_service(
@@ -50,7 +48,6 @@ def run_service(
 
     Args:
         port: 0 takes a free one, which the log names.
-        connections: The most connections of each worker process.
         trusted_proxies: Addresses and networks whose X-Forwarded-* headers are trusted.
         metrics: Host and port of the page for Prometheus, which sums the metrics of all workers; port 0 takes a free
             one. By default there is none.
@@ -58,7 +55,7 @@ def run_service(
     Raises:
         CannotListenError: The address is taken, or is not one of this machine.
     """
-    log_config = log_configuration(log_format, _LEVELS)
+    log_config = log_configuration(log_format, LEVELS)
     registry = CollectorRegistry()
     # Raise the bound of open files, as far as the system allows; shells often set it to 1,024.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -99,12 +96,6 @@ def run_service(
 
         with interruption.ending(end_workers):
             supervisor.run()
-
-
-def run_report_worker(database_url: str, *, limits: Limits = STANDARD, log_format: LogFormat = "text") -> None:
-    """Write reports until SIGINT or SIGTERM, with a log on standard error."""
-    logging.config.dictConfig(log_configuration(log_format, _LEVELS))
-    run_worker(database_url, limits)
 
 
 def configuration(

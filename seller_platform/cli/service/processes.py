@@ -12,8 +12,8 @@ from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions
-from seller_platform.service.reports.worker import Pace
-from seller_platform.service.server import run_report_worker, run_service
+from seller_platform.service.reports.worker import Pace, run_worker
+from seller_platform.service.server import run_service
 from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
@@ -83,4 +83,4 @@ def worker(*, url: str) -> None:
     with Database(url) as database:
         migrate(database)
     settings = read_settings()
-    run_report_worker(url, limits=limits_of(settings), log_format=settings.log_format)
+    run_worker(url, limits_of(settings), settings.log_format)

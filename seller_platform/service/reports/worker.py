@@ -7,7 +7,7 @@ A worker also deletes expired rows of the whole service.
 """
 
 import asyncio
-import logging
+import logging.config
 import signal
 import threading
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from psycopg_pool import PoolTimeout
 
 from seller_platform.counts import count_of
 from seller_platform.errors import ApiError, WarehouseUnavailableError
-from seller_platform.logs import log_context
+from seller_platform.logs import LogFormat, log_configuration, log_context
 from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.limits import STANDARD, Limits
 from seller_platform.service.pool import Connection, Store
@@ -36,6 +36,7 @@ from seller_platform.service.reports.jobs import (
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
+LEVELS = {"seller_platform.service": "INFO", "uvicorn": "WARNING", "psycopg.pool": "ERROR"}
 _LOG = logging.getLogger("seller_platform.service.reports.worker")
 _CANCELLED_AGAIN_SECONDS = 1.0
 _PASSING = (WarehouseUnavailableError, psycopg.Error, PoolTimeout, OSError)
@@ -126,8 +127,9 @@ class WorkerThread:
             self._loop.close()
 
 
-def run_worker(database_url: str, limits: Limits) -> None:
-    """Work until SIGINT or SIGTERM."""
+def run_worker(database_url: str, limits: Limits, log_format: LogFormat) -> None:
+    """Work until SIGINT or SIGTERM, with a log on standard error."""
+    logging.config.dictConfig(log_configuration(log_format, LEVELS))
 
     async def run() -> None:
         stop = asyncio.Event()
@@ -246,9 +248,6 @@ async def delete_expired(connection: Connection, *, kept_days: int) -> dict[str,
     Rows are kept an hour longer than they are valid, so that requests under way can still read them. A used refresh
     token is kept until it would have expired, and a code as long as any token issued for it: a second use of either
     must still revoke the consent.
-
-    Args:
-        kept_days: For how many days reports are kept.
     """
     values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=kept_days), "keys_kept": timedelta(hours=KEPT_HOURS)}
     return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _DELETIONS.items()}
