@@ -20,7 +20,6 @@ class Asker:
         accounts: The keys of the accounts that may be seen; None for every account.
         reader_url: The login as which statements are executed; None if none are.
         dagster_url: The URL of the Dagster UI, for links; None without one.
-        clock: The time.
     """
 
     database: Database

@@ -194,10 +194,8 @@ class MetricQuery:
     """What is asked of a metric.
 
     Attributes:
-        accounts: The keys of the accounts.
         by: What it is divided by. Amounts are always divided by their currency, too.
         products: Only these SKUs; empty for all.
-        limit: The most rows.
     """
 
     metric: Metric

@@ -93,7 +93,6 @@ class Asked:
     """What a question is about: accounts, days and what the answer is computed from.
 
     Attributes:
-        datasets: The dated datasets.
         mart: The mart that the answer is read from; None for the tables of the datasets.
     """
 

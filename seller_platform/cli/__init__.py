@@ -90,19 +90,14 @@ def commands() -> Mapping[str, tuple[str, str]]:
     return own | {name: each for capability in capabilities() for name, each in capability.commands.items()}
 
 
-def _open_streams() -> None:
-    """Replace streams that a shell has closed, and let every character be written, if need be as an escape sequence."""
+def main() -> None:
+    """Run the command line; an error or a signal ends it in one line and its exit code."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # a shell has closed it
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # until the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="backslashreplace")
-
-
-def main() -> None:
-    """Run the command line; an error or a signal ends it in one line and its exit code."""
-    _open_streams()
     atexit.register(gc.freeze)  # the end of the interpreter would search all objects for cycles: a quarter of its CPU
     arguments = sys.argv[1:]
     interruption.prepare(partial(describe_end, arguments), with_ignored=runs_until_ended(arguments))

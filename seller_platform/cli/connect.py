@@ -174,7 +174,6 @@ def connect_upstream(
 
     Args:
         show: Takes the URL that the user opens; called once the callback server listens.
-        timeout_seconds: How long to wait for the user.
         keep_grant: Use the stored grant instead of a new one.
 
     Raises:

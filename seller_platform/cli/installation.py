@@ -92,10 +92,7 @@ def open_served_installation() -> Iterator[Installation]:
     With `--demo` the sandbox is served until the block ends.
 
     Raises:
-        RequestError: There is no warehouse, or it has no tables. Nothing was created.
-        SellerPlatformError: The service of the sandbox does not answer.
-        SettingsError: A setting cannot be used.
-        WarehouseError: PostgreSQL cannot be used.
+        SellerPlatformError: As `open_stored_installation` does; or the service of the sandbox does not answer.
     """
     # Imported here because most commands start no service, and httpx takes a while to import.
     from seller_platform.cli.sandbox.serving import served_demo
@@ -108,9 +105,6 @@ def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> 
     """Report to Dagster what it does not know yet, where this installation has a Dagster home.
 
     Otherwise a sensor reports it, once Dagster runs.
-
-    Args:
-        builds: The marts that the command has built.
     """
     home = installation.settings.home
     if not os.environ.get("DAGSTER_HOME") and not (home / "dagster").is_dir():

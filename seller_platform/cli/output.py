@@ -77,10 +77,7 @@ class Output:
         self.as_json = as_json
 
     def say(self, text: str) -> None:
-        """Print a message to standard error; where logs are JSON, log it.
-
-        A pipe receives the result alone.
-        """
+        """Print a message to standard error; where logs are JSON, log it. A pipe receives the result alone."""
         if not self.as_json:
             note(runnable(text))
 

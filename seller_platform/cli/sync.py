@@ -114,7 +114,6 @@ class Synced:
     Attributes:
         failures: Why slices were not loaded, by their names.
         not_offered: Messages about endpoints that the upstream does not have.
-        titles: The titles of the accounts, by key.
     """
 
     receipts: list[Receipt]
@@ -385,7 +384,6 @@ def report(
     """Print the loads by account and dataset, and end with the error, if any.
 
     Args:
-        document_type: The document of `--json`.
         said: Sentences to print below the loads.
         more: What it has beside the loads.
     """

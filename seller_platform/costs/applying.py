@@ -195,10 +195,7 @@ class _Application:
             raise
 
     def _delete_if_offered(self, write: CostWrite, period: CostPeriod) -> bool:
-        """Delete a period upstream.
-
-        Where the upstream has no such request, the next write may replace the period.
-        """
+        """Delete a period upstream. Where the upstream has no such request, the next write may replace the period."""
         try:
             return self.upstream.delete(write, period)
         except RequestRefusedError as error:
@@ -254,10 +251,7 @@ class _Application:
         yield True
 
     def _read_round(self, waiting: Sequence[CostWrite], *, last_look: bool) -> list[CostWrite]:
-        """Read once, store the writes that agree, and return the others.
-
-        The last round stores all writes.
-        """
+        """Read once, store the writes that agree, and return the others. The last round stores all writes."""
         try:
             read = self.upstream.read(write.product for write in waiting)
         except RetryableError as error:

@@ -198,10 +198,7 @@ def _periods(lines: Sequence[Line], account_currency: str | None, problems: Prob
 
 
 def _is_removal(line: Line, problems: Problems) -> bool:
-    """Return whether a line removes the costs of its SKU.
-
-    It does if it is marked so, or has no other cell.
-    """
+    """Return whether a line removes the costs of its SKU. It does if it is marked so, or has no other cell."""
     filled = [name for name in COLUMNS[2:-1] if line[name].strip()]
     marked = line[REMOVE].strip().lower()
     if marked not in _YES | _NO:

@@ -23,9 +23,6 @@ _UNSYNCED = 2
 def sync_commits(table: Path, first: int, last: int) -> None:
     """Sync the files of commits of a table, and the folders that hold them.
 
-    Args:
-        first: The version of the first commit.
-
     Raises:
         OSError: It names the file; and the call, if the disk failed or is full.
     """

@@ -104,11 +104,7 @@ def definitions(component: Mounted) -> Contribution:
 def report_definitions(
     history_start: date, request: dg.OpDefinition, *, clock: Clock = utc_now, placement: Placement = WHOLE
 ) -> dg.Definitions:
-    """Return the job, the sensor and the asset of reports, which need the resources `warehouse` and `seller_api`.
-
-    Args:
-        request: The step of the job.
-    """
+    """Return the job, the sensor and the asset of reports, which need the resources `warehouse` and `seller_api`."""
     return dg.Definitions(
         assets=[_report_asset(history_start, clock, placement)],
         jobs=[placement.job_of("request_reports", request)],

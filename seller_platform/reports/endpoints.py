@@ -64,7 +64,6 @@ class ReportStatus:
 
     Attributes:
         word: The upstream's own word, on one line; empty where it sends none.
-        message: The upstream's message, on one line.
     """
 
     standing: Standing

@@ -147,7 +147,6 @@ def poll_due(
     Args:
         api_of: Returns the API of a connection.
         seconds: No polls begin later than this.
-        limit: No more polls than this.
     """
     polls, end = 0, time.monotonic() + seconds
 
@@ -229,10 +228,7 @@ def take_failures(database: Database, account: str, *, now: datetime) -> tuple[R
 
 
 def pause_after(polls: int) -> timedelta:
-    """Return the pause after a number of polls.
-
-    It grows by a quarter with each poll, up to ten minutes.
-    """
+    """Return the pause after a number of polls. It grows by a quarter with each poll, up to ten minutes."""
     # A bounded exponent keeps the float from overflowing.
     return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * _GROWTH ** min(polls, 100)))
 

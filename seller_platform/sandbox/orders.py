@@ -108,7 +108,6 @@ def draw_sales(
         day_number: The index of the day among the account's days.
         demanded: Orders that buyers try to day_number; those without any unit in stock are left out.
         first_number: Orders of the account in the channel before this day.
-        prefix: The start of the order identifiers.
         tax: In basis points.
         grant: Gives the units.
     """

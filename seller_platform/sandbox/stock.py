@@ -204,11 +204,7 @@ def warehouse_rows(
 
 
 def shipment_rows(shipments: Sequence[Shipment], *, first: date, today: date, prefix: str) -> list[Row]:
-    """Return a row for each shipment, with its status of today.
-
-    Args:
-        prefix: The start of the shipment identifiers.
-    """
+    """Return a row for each shipment, with its status of today."""
     return [
         (
             f"{prefix}{shipment.number:06d}",

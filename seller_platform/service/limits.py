@@ -248,12 +248,7 @@ class Turns:
     def __init__(
         self, name: str, at_once: int, *, most_waiting: int = MOST_WAITING, wait_seconds: float = WAIT_SECONDS
     ) -> None:
-        """Begin with all turns free.
-
-        Args:
-            most_waiting: How many requests of one user may wait.
-            wait_seconds: How long a request may wait.
-        """
+        """Begin with all turns free."""
         self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
         self._free, self._most_waiting, self._wait_seconds = asyncio.Semaphore(at_once), most_waiting, wait_seconds
         self._shares: dict[Hashable, _Share] = {}

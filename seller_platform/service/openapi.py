@@ -196,11 +196,7 @@ def page_type(row: Any, *, announces_total: bool) -> Any:
 
 
 def openapi_document(described: Iterable[Operation], base_url: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of a service.
-
-    Args:
-        base_url: The URL under which the service was reached.
-    """
+    """Return the OpenAPI 3.1 document of a service."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for operation in described:

@@ -141,10 +141,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be created there.
-
-    The rights alone do not say so for the superuser or on read-only disks.
-    """
+    """Whether a file can be created there. The rights alone do not say so for the superuser or on read-only disks."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

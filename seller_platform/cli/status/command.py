@@ -64,11 +64,7 @@ def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fa
 
 
 def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> Sequence[Problem]:
-    """Print the screen, and return the problems.
-
-    Args:
-        clears: Whether to remove what the terminal shows.
-    """
+    """Print the screen, and return the problems."""
     settings = installation.settings
     data = data_elsewhere(settings.home) if settings.database_url is None else None
     with output.progress("Reading what is stored"):

@@ -109,7 +109,6 @@ class PageDecoder:
     """Decodes the pages of one dataset.
 
     Args:
-        zone: The time zone of the account.
         slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own;
             in those that were requested for a window, it is the first day of the window.
         rows_field: The field of the envelope that holds the rows.

@@ -57,7 +57,6 @@ class StoredBody:
     Attributes:
         name: The request, for messages.
         digest: That of its bytes.
-        charset: The declared charset.
         is_framed: Whether the transport says where it ends.
         start: Its first byte that is neither blank nor part of a mark of an encoding.
         ends_a_line: Whether its last line is whole.

@@ -91,7 +91,6 @@ class RetryPolicy:
         """Return the result of an attempt, which is repeated after each passing fault.
 
         Args:
-            request: The name of the request, for messages.
             twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is repeated only where
                 the upstream certainly did not act upon it.
             digest: That of a body that came before and cannot be read.

@@ -50,11 +50,9 @@ class ReadResult:
     """The result of reading one list, or several.
 
     Attributes:
-        rows: Rows read.
         announced: Rows that the list announced; None where it sends no total.
         doubt: Why the rows may not be the list as it was at one moment; None where they certainly are.
         duplicate_keys: Rows whose key another row has too.
-        notes: Notes for the receipt.
     """
 
     rows: int = 0

@@ -77,10 +77,6 @@ class RowDefects:
     def check(self, what: str, rows: int) -> None:
         """Return unless most values of a column may be of another form than the contract's.
 
-        Args:
-            what: Names the list.
-            rows: How many rows it has.
-
         Raises:
             ContractViolationError: More than three values of a column, and more than a tenth, cannot be read.
         """

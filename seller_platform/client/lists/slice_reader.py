@@ -47,7 +47,6 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         window: The days of a dated dataset; None for others.
         snapshot_day: The day that an undated list is stored for; None for dated datasets.
         sink: Pages that it knows are not decoded, unless it needs their rows.
-        look_ahead: How many pages are under way at once.
 
     Raises:
         ListChangedError: The list changed in every attempt.
@@ -80,13 +79,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
     plans: Iterable[Sequence[Window | None]] = ((None,),) * ATTEMPTS,
     look_ahead: int = 4,
 ) -> LoadFacts:
-    """Read a list into the sink, as `read_slice` does.
-
-    Args:
-        query: Requests its first page.
-        name: Names the list in errors.
-        plans: The windows of each attempt.
-    """
+    """Read a list into the sink, as `read_slice` does."""
     fetcher = PageFetcher(api, decoder, look_ahead)
     reader = ListReader(fetcher, query, sink)
     split_by = query.dataset.split_by

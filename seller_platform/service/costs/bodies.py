@@ -1,7 +1,7 @@
 """The cost periods of a request body: their types, which are documented, and the rules that no type expresses."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Annotated
@@ -136,15 +136,11 @@ def read_periods(body: Mapping[str, object], query: Query) -> tuple[CostPeriod, 
             problems += 1
             if problems == _MOST_PROBLEMS:
                 break
-    if not problems:
-        _refuse_overlaps(periods, query)
-    return tuple(periods)
-
-
-def _refuse_overlaps(periods: Sequence[CostPeriod], query: Query) -> None:
-    ordered = sorted(enumerate(periods), key=lambda item: (item[1].from_date, item[0]))
-    latest = ordered[0]
-    for position, period in ordered[1:]:
+    if problems:
+        return ()
+    latest, *ordered = sorted(enumerate(periods), key=lambda item: (item[1].from_date, item[0]))
+    for position, period in ordered:
         if period.overlaps(latest[1]):
             query.refuse(f"data[{position}].dates", f"{period} overlaps data[{latest[0]}].dates {latest[1]}")
         latest = max(latest, (position, period), key=lambda item: item[1].to_date or date.max)
+    return tuple(periods)

@@ -1,7 +1,4 @@
-"""The endpoints that read, write and delete cost periods.
-
-A group writes to all of its accounts, or to none.
-"""
+"""The endpoints that read, write and delete cost periods. A group writes to all of its accounts, or to none."""
 
 from collections.abc import Mapping
 from dataclasses import replace

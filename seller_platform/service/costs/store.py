@@ -127,8 +127,6 @@ async def read_stored(
 
     Args:
         skus: The products of each account, by its key.
-        with_accounts: Name the account of each period.
-        with_skus: Name its SKU.
     """
     pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}

@@ -71,10 +71,7 @@ def ascii_description(message: str) -> str:
 
 
 def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer of the token endpoint.
-
-    It must not be cached (RFC 6749 section 5.1).
-    """
+    """Return an answer of the token endpoint. It must not be cached (RFC 6749 section 5.1)."""
     return json_answer(body, status, {**(headers or {}), "Cache-Control": "no-store", "Pragma": "no-cache"})
 
 

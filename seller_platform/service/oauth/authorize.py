@@ -51,8 +51,6 @@ async def answer_consent(
 
     Args:
         documents: The documents of clients that are not registered.
-        lifetime: How long an approved access may last.
-        serves_agents: Whether `/mcp` is served.
     """
     form = await read_form(http, most_fields=MOST_FIELDS) if http.method == "POST" else None
     async with store.connection() as connection:

@@ -59,7 +59,6 @@ async def read_stored_statistics(
     """Return a page of the upstream's own rows; None where they do not answer the request.
 
     Args:
-        days: The requested days of each selected account.
         list_request: Asks for no other currency than the account's.
     """
     dataset = _DATASETS.get(grouping)

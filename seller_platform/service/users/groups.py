@@ -18,8 +18,7 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
     """Create or replace a group of a user's accounts.
 
     Raises:
-        RequestError: The title cannot be used.
-        RequestError: The user may not read one of the accounts; nothing was changed.
+        RequestError: The title cannot be used, or the user may not read one of the accounts; nothing was changed.
     """
     if not title.strip() or len(title) > _LONGEST_TITLE or not title.isprintable():
         raise RequestError(

@@ -54,11 +54,7 @@ async def use_link(connection: Connection, token: str, password_hash: str) -> bo
 
 
 async def store_password(connection: Connection, user_id: int, password_hash: str, *, kept_session: str = "") -> None:
-    """Store a new password, and end the user's sessions and links.
-
-    Args:
-        kept_session: The secret of the session that stays.
-    """
+    """Store a new password, and end the user's sessions and links."""
     values = {"user_id": user_id, "password_hash": password_hash, "kept": hash_of(kept_session)}
     await connection.execute(_STORE_HASH, values)
     await connection.execute(_END_SESSIONS, values)
