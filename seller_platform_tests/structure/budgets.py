@@ -24,7 +24,7 @@ BUDGETS = {
     "ledgers": 295,
     "reports": 1_367,
     "lake": 946,
-    "tests": 56_001,
+    "tests": 56_233,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

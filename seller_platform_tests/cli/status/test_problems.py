@@ -23,6 +23,7 @@ from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import (
     BudgetTooSmallError,
     CheckFailedError,
+    ReadingHeldError,
     ReauthorizationRequiredError,
     RequestsUsedUpError,
     SellerPlatformError,
@@ -58,13 +59,13 @@ from seller_platform_tests.support.terminals import show
 ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
 MART, EXPORT = Derived.of(mart_named("account_profit_daily")), exported_to(ORDERS, "/lake")
 NOW = datetime.now(UTC)
-TODAY = Window.day(NOW.date())
+TODAY, DAY = Window.day(NOW.date()), timedelta(days=1)
 MONTH = Window.month_of(NOW.date() - timedelta(days=3))  # days of the last two are not due yet
 KEY = "at-41"
 _CHECKED = {"error": "ERROR", "warning": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
-_CHANGED = {"rows": {"before": 100, "after": 50}}
+_CHANGED = {f"order_total {code}": {"before": 1, "after": 4} for code in ("EUR", "USD")}
 _WRITTEN = SellerPlatformError("/lake/orders: cannot be written", step="Make the folder writable.")
 
 
@@ -215,7 +216,7 @@ CASES = [
     Case("mismatched", "error", 5, lambda site: site.mismatch(8), lambda site: site.mismatch(7)),
     # Three days confirm the total.
     Case("mismatched", "warning", 0, lambda site: site.mismatch(8, 2, 1, 0), lambda site: site.mismatch(7)),
-    Case("restated", "warning", 0, lambda site: site.note("was_settled", True, restatement=_CHANGED)),
+    Case("restated", "warning", 0, lambda site: site.note("was_settled", True, restatement=_CHANGED, currency="EUR")),
     Case(
         "moved",
         "warning",
@@ -253,7 +254,7 @@ CASES = [
         "altered",
         "error",
         5,
-        "UPDATE platform.slices SET recounted_rows = 7 WHERE dataset = 'orders'",
+        f"UPDATE platform.slices SET recounted_rows = 7, rows = 5 WHERE dataset = 'orders' AND month = '{MONTH.start}'",
         "UPDATE platform.slices SET recounted_rows = 8 WHERE dataset = 'orders'",
         "UPDATE platform.slices SET recounted_rows = NULL",
     ),
@@ -379,16 +380,55 @@ def test_everything_says_the_same_of_a_problem_until_it_ends(site: Site, case: C
 
 
 def test_a_sentence_has_rows_and_numbers_of_the_whole(site: Site) -> None:
-    cases, days = {case.kind: case for case in CASES}, f"{MONTH.start}..{MONTH.last_day}"
-    for kind, sentence in {
-        "restated": f"orders of {KEY}, {days}: settled days changed by more than 1 %: rows from 100 to 50.",
-        "keyless": "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they "
-        "were sent.",
-        "undeclared": "The upstream sent fields that are not declared: colour. Their values are kept in the column "
-        "`extra`.",
-    }.items():
-        site.apply(cases[kind].plant)
-        assert [(each.kind, each.message) for each in problems(site.database)] == [(kind, sentence)]
+    cases, of = {case.kind: case for case in reversed(CASES)}, f"orders of {KEY}, {MONTH.start}..{MONTH.last_day}:"
+    sent = "They are stored as they were sent."
+
+    for sentence in (
+        "2 None altered: 7 rows are stored, but the loads stored 5: another program changed the table.",
+        f"0 8 held: {of} no row was read. The stored rows stay, the reading is held.",
+        f"1 None mismatched: {of} the list announced 9 rows, and 8 were read.",
+        f"None 3 restated: {of} settled days changed by more than 1 %: order_total EUR from 1 to 4; order_total USD "
+        "from 1 to 4.",
+        f"3 None keyless: 3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. {sent}",
+        f"3 None duplicated: 3 of 11 rows have the key of another row. {sent}",
+        "None None undeclared: The upstream sent fields that are not declared: colour. Their values are kept in the "
+        "column `extra`.",
+    ):
+        case = cases[sentence.split()[2][:-1]]
+        site.apply(case.plant)
+        if case.kind == "held":  # what waits for it is no failure
+            site.fail(ReadingHeldError("orders", "no row was read", 1))
+        (problem,) = problems(site.database)
+        assert f"{problem.rows} {problem.amount} {problem.kind}: {problem.message}" == sentence
+        site.apply(case.end)
+        assert problems(site.database) == ()
+
+
+def test_what_is_known_of_one_slice_is_not_known_of_others(site: Site) -> None:
+    before, other = Window.month_of(MONTH.start - timedelta(days=1)), dataset_named("transactions")
+    parts = [(ORDERS, KEY, Window.day(day)) for day in (before.start, before.last_day)]
+    for dataset, account, window in [*parts, (ORDERS, "at-42", MONTH), (ORDERS, KEY, MONTH), (other, KEY, MONTH)]:
+        store_receipt(site.database, dataset, account, window, rows=11, notes={"duplicate_keys": 3})
+
+    chosen = acknowledge(site.database, "duplicated", dataset="orders", account=KEY, month=MONTH.start)
+    end_acknowledgements(site.database)
+
+    found, of_orders = slice_problems(site.database), problems(site.database)[0]
+    known = [(each.dataset, each.account, each.month) for each in found if each.acknowledged_by]
+    assert known == [(each.dataset, each.account, each.month) for each in chosen] == [("orders", KEY, MONTH.start)]
+    assert (len(found), of_orders.dataset, of_orders.slices, of_orders.owners, of_orders.rows) == (5, "orders", 2, 2, 9)
+    assert (of_orders.accounts, of_orders.months) == ([KEY, KEY, "at-42"], [before.start, before.start, MONTH.start])
+    assert (of_orders.first_month, of_orders.last_month) == (before.start, MONTH.start)
+    assert of_orders.since == min(each.since for each in found if each.since)
+    assert len(slice_problems(site.database, ["orders"], accounts=[KEY], months=[MONTH.start])) == 1
+    for month, days in ((MONTH.start, 2), (before.start, 1)):
+        acknowledge(
+            site.database, "duplicated", dataset="orders", account=KEY, month=month, until=NOW.date() + days * DAY
+        )
+    assert problems(site.database)[-1].acknowledged_until == NOW.date() + DAY
+    site.execute("UPDATE platform.accounts SET retired_at = now()")
+    left = slice_problems(site.database)
+    assert [(each.kind, each.account) for each in left] == [("duplicated", "at-42"), ("retired", KEY)]
 
 
 def test_problems_of_one_kind_and_slice_are_acknowledged_together(site: Site) -> None:
@@ -450,6 +490,8 @@ def test_what_is_acknowledged_until_a_day_counts_after_it(site: Site) -> None:
 
     document = json.loads(run_here([*words, "--json"], site.variables).stdout)
     code, found = site.status()
+    site.execute("UPDATE platform.acknowledgements SET until = current_date")
+    assert site.status()[0] == 0
     site.execute("UPDATE platform.acknowledgements SET until = current_date - 1")
 
     assert document == {

@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.days_due import CLOCKS_DIFFER, AccountDay, days_due, days_read
 from seller_platform.warehouse.loads.receipts import (
     Slice,
@@ -15,13 +16,14 @@ from seller_platform.warehouse.loads.receipts import (
     newest_receipts,
     unreported_loads,
     was_loaded,
+    why_it_waits,
 )
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
-ORDERS, INVENTORY, TRANSACTIONS, BY_PRODUCT = map(
-    dataset_named, ("orders", "inventory", "transactions", "sales_by_product")
+ORDERS, INVENTORY, TRANSACTIONS, BY_PRODUCT, ACCOUNTS = map(
+    dataset_named, ("orders", "inventory", "transactions", "sales_by_product", "accounts")
 )
 MARCH = Window.month_of(date(2026, 3, 1))
 
@@ -135,6 +137,21 @@ def test_loads_are_reported_once_oldest_first_without_waiting_for_ever(database:
         assert unreported() == []
     assert unreported() == ["jp-2", "jp-1"]
     assert [unreported(limit=1), unreported(after=2), unreported(["jp-1"])] == [["jp-2"], ["jp-1"], ["jp-1"]]
+
+
+def test_an_account_waits_for_the_newest_held_list_of_its_connection(database: Database) -> None:
+    def waits() -> list[tuple[int, str] | None]:
+        account = Account(1, "Shop", "US", "USD", "UTC", "US", "S1")
+        return [why_it_waits(database, KnownAccount(key, "default", account)) for key in ("us-1", "us-2")]
+
+    lists = ((ACCOUNTS, "default", 1), (ACCOUNTS, "default", 1), (ACCOUNTS, "other", 2), (ORDERS, "default", 2))
+    for dataset, connection, number in lists:
+        notes = {"held": {"reason": "it is new"}, "waiting": [f"us-{number}"]}
+        store_receipt(database, dataset, connection, MARCH, verdict="held", notes=notes)
+    held = waits()
+    store_receipt(database, ACCOUNTS, "default", MARCH)
+
+    assert (held, waits()) == ([(2, "it is new"), None], [None, None])
 
 
 def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database: Database) -> None:

@@ -3,19 +3,22 @@
 import resource
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, WarehouseError
+from seller_platform.errors import ContractViolationError, ImplausibleReadingError, WarehouseError
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.receipts import Receipt, Slice
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import stored
 from seller_platform_tests.support.stored_rows import add_rows
 from seller_platform_tests.support.waiting import wait_for
@@ -47,10 +50,20 @@ def _load(
     window: Window = MARCH,
     extras: dict[int, str] | None = None,
     tag: str = "platform",
+    judge: Judge | None = None,
 ) -> Receipt:
     with open_load(database, Slice(ORDERS, ACCOUNT, window)) as load:
         load.spool.write(rows, tags=(tag,), extras=extras or {}, page=1)
-        return load.store(LoadFacts(1, 1, 100, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
+        facts = LoadFacts(1, 1, 100, len(rows), CountVerdict.MATCH)
+        return load.store(facts, started_at=datetime.now(UTC), judge=judge)
+
+
+def _store_beside(database: Database, **columns: Any) -> None:
+    """Store receipts of another list, another account, and the months before and after."""
+    for dataset, account in ((dataset_named("transactions"), ACCOUNT), (ORDERS, "us-8")):
+        store_receipt(database, dataset, account, MARCH, **columns)
+    for month in (2, 4):
+        store_receipt(database, ORDERS, ACCOUNT, Window.month_of(date(2026, month, 1)), **columns)
 
 
 def _stored(database: Database) -> list[tuple[str, Decimal]]:
@@ -87,6 +100,14 @@ def test_sums_are_those_of_the_window_whatever_window_was_loaded_before(database
     assert whole.restatement == {"order_total USD": {"before": "17.00", "after": "18.00"}}
 
 
+def test_a_slice_has_the_rows_of_all_its_parts(database: Database) -> None:
+    for day, count in ((1, 1), (2, 2), (2, 3)):
+        window = Window.day(date(2026, 3, day))
+        _load(database, [_order(number, day=window.start) for number in range(count)], window=window)
+
+    assert stored(database, "SELECT rows FROM platform.slices") == [(4,)]
+
+
 @pytest.mark.parametrize("day", [MARCH.start, MARCH.last_day])
 def test_the_last_load_of_a_part_does_not_stand_for_the_whole_slice(database: Database, day: date) -> None:
     rows = [_order(1, day=MARCH.start), _order(2, day=MARCH.last_day)]
@@ -117,6 +138,40 @@ def test_equal_amounts_that_are_spelled_otherwise_count_as_they_occur(database: 
     _load(database, [_order(1, total="10.000"), _order(2), _order(2, total="10.000")])
 
     assert [name for name, _ in _stored(database)] == ["order-1", "order-2", "order-2"]
+
+
+def test_a_load_ends_after_all_of_its_days_though_the_clock_was_set_back(database: Database) -> None:
+    future = datetime(2100, 1, 1, tzinfo=UTC)
+    _store_beside(database, at=future + timedelta(hours=1))
+    for hours in (0, 1):
+        store_receipt(database, ORDERS, ACCOUNT, Window.day(MARCH.last_day), at=future - timedelta(hours=hours))
+
+    assert _load(database, [_order(1)]).finished_at == future + timedelta(microseconds=1)
+
+
+def test_hashes_are_not_believed_while_days_of_the_slice_are_held(database: Database) -> None:
+    amounts = []
+    _load(database, [_order(1)])
+    database.execute(text("UPDATE seller.orders SET order_total = 1"))
+    _store_beside(database, verdict="held")
+    for number in (2, 3):
+        _load(database, [_order(1), _order(number)])
+        amounts.append(_stored(database)[0][1])
+        store_receipt(database, ORDERS, ACCOUNT, Window.day(MARCH.last_day), verdict="held")
+
+    assert amounts == [1, 10]
+
+
+def test_rows_that_others_deleted_are_no_doubt_if_a_month_is_as_loaded(database: Database) -> None:
+    rows, judge = [_order(number, day=date(2026, 3, 10)) for number in range(40)], Judge({date(2026, 3, 10)})
+    _store_beside(database, rows=40)
+    _load(database, rows)
+    _delete(database, rows[:20])
+
+    for part in (MARCH.until(MARCH.last_day), MARCH.since(date(2026, 3, 2))):
+        with pytest.raises(ImplausibleReadingError):
+            _load(database, rows, window=part, judge=judge)
+    assert "repaired" in (_load(database, rows, judge=judge).notes or {})
 
 
 def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:

@@ -8,7 +8,7 @@ from math import isclose
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Account, Window
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 from seller_platform.warehouse.monitoring.sampling import (
@@ -19,6 +19,7 @@ from seller_platform.warehouse.monitoring.sampling import (
     count_slices,
     draw,
     keep_comparison,
+    requests_of_comparisons,
     sample,
     upper_bound,
 )
@@ -26,6 +27,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
+BY_PRODUCT, STOCK, ORDERS = map(dataset_named, ("sales_by_product", "warehouse_stock", "orders"))
 DAY = timedelta(days=1)
 NOW = datetime(2026, 6, 20, 12, tzinfo=UTC)
 MANY = 10**4
@@ -33,7 +35,7 @@ MANY = 10**4
 
 @pytest.fixture
 def accounts(database: Database) -> Iterator[Database]:
-    listed = [(f"S{number}", Account(number, "A", "US", "USD", "UTC", "M", f"S{number}")) for number in range(2)]
+    listed = [(f"S{number}", Account(number, "A", "US", "USD", "UTC", "M", f"S{number}")) for number in range(3)]
     connect_accounts(database, listed)
     yield database
 
@@ -76,12 +78,11 @@ def test_slices_are_drawn_by_their_rows_and_settled_ones_apart(accounts: Databas
     march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
     _load(accounts, "S0", march, 299)
     _load(accounts, "S1", april, 99)
+    store_receipt(accounts, BY_PRODUCT, "S0", april, rows=99, at=datetime(2026, 4, 30, tzinfo=UTC))  # not over
     _load(accounts, "S1", march, 50, read_at=datetime(2026, 4, 14, tzinfo=UTC))  # its last day may have changed since
 
     assert _drawn(accounts, Stratum.SETTLED) == {("S0", march): 30, ("S1", april): 10}
     assert set(_drawn(accounts, Stratum.CHANGING)) == {("S1", march)}
-    compared = comparable_slices(accounts, [TRANSACTIONS], ["S1"], [march, april], NOW)
-    assert [(each.window, is_settled) for each, is_settled in compared] == [(march, False), (april, True)]
 
 
 def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:
@@ -104,17 +105,41 @@ def test_the_bound_of_some_accounts_follows_from_their_comparisons_alone(account
     for month in (march, april):
         _load(accounts, "S1", month, 49)
     count_slices(accounts, 1, NOW)
-    for account, differed in (("S0", True), ("S1", False), ("S1", False), ("S1", True)):
+    compared = (
+        ("S0", True, 4),
+        ("S1", False, 3),
+        ("S1", False, 2),
+        ("S1", True, 1),
+        ("S1", None, 12),
+        ("S1", True, 720),
+    )
+    for account, differed, hours in compared:
         drawn = DrawnSlice(Stratum.SETTLED, TRANSACTIONS, account, "default", april)
-        keep_comparison(accounts, drawn, started_at=NOW, requests=1, differed=differed)
+        keep_comparison(accounts, drawn, started_at=NOW - timedelta(hours=hours), requests=hours, differed=differed)
+    store_receipt(accounts, TRANSACTIONS, "S0", april, verdict="held")
 
     first, second, both = (sample(accounts, NOW, keys).strata[Stratum.SETTLED] for keys in (("S0",), ("S1",), None))
 
-    assert second == SampledStratum(2, 2, 0.0, 3, 1, 1, NOW)
-    assert (first.slices, first.comparisons, first.different) == (1, 1, 1)
+    assert second == SampledStratum(2, 2, 0.0, 3, 1, 1, NOW - timedelta(hours=3))
+    assert (first.slices, first.comparisons, first.different, first.open) == (1, 1, 1, 1)
     assert (both.slices, both.effective_slices, both.comparisons, both.different) == (3, 3, 4, 2)
     assert round(first.left_out_percent, 1) > round(both.left_out_percent, 1) > second.left_out_percent == 0
     assert sample(accounts, NOW, ("S2",)).strata == {}
+    assert requests_of_comparisons(accounts, NOW.date()) == {"default": 4 + 3 + 2 + 1 + 12}
+
+
+def test_a_settled_slice_that_differed_is_named_for_a_week(accounts: Database) -> None:
+    april, (settled, changing) = Window.month_of(date(2026, 4, 1)), Stratum
+    compared = (
+        *((settled, load, True, 6) for load in (1, 2)),
+        *((changing, 3, True, 0), (settled, None, True, 0), (settled, 4, False, 0), (settled, 5, True, 8)),
+    )
+    for stratum, load_id, differed, days in compared:
+        drawn, at = DrawnSlice(stratum, TRANSACTIONS, "S0", "default", april), datetime.now(UTC) - days * DAY
+        keep_comparison(accounts, drawn, started_at=at, requests=1, differed=differed, load_id=load_id)
+
+    found = accounts.execute(text("SELECT month, load_id FROM platform.problems WHERE kind = 'differed'"))
+    assert [*found.tuples()] == [(april.start, 2)]
 
 
 def test_slices_of_accounts_that_are_no_longer_listed_are_not_drawn(accounts: Database) -> None:
@@ -151,6 +176,8 @@ def test_an_empty_month_is_drawn_by_what_was_announced_last(accounts: Database) 
     _load(accounts, "S1", march, 99)
     for month in (march, april):
         _load(accounts, "S1", month, 0)
+    for dataset, day in ((STOCK, april.start), (TRANSACTIONS, april.end)):
+        store_receipt(accounts, dataset, "S1", Window.day(day), announced=500)
 
     assert _drawn(accounts, Stratum.SETTLED, points=401) == {("S0", march): 300, ("S1", march): 100, ("S1", april): 1}
 
@@ -165,3 +192,28 @@ def test_a_small_account_has_a_least_share_of_the_draws(accounts: Database) -> N
     assert _drawn(accounts, Stratum.SETTLED, points=224) == {("S0", march): 199, ("S1", march): 25}
     stretches = [sample(accounts, NOW, keys).strata[Stratum.SETTLED].stretch for keys in (None, ["S0"], ["S1"])]
     assert stretches == [2240 / 2000, 1, 1]
+
+
+def test_days_that_had_ended_when_they_were_read_can_be_compared(accounts: Database) -> None:
+    march, april, may, june = (Window.month_of(date(2026, month, 1)) for month in (3, 4, 5, 6))
+    _load(accounts, "S0", march, 1, read_at=datetime(2026, 4, 14, tzinfo=UTC))  # its last day has not settled
+    _load(accounts, "S0", april, 1, read_at=datetime(2026, 5, 15, tzinfo=UTC))
+    for month in (april, may):
+        store_receipt(accounts, BY_PRODUCT, "S0", month, at=datetime(2026, 5, 31, tzinfo=UTC))
+    store_receipt(accounts, BY_PRODUCT, "S0", march.until(date(2026, 3, 11)))
+    store_receipt(accounts, TRANSACTIONS, "S0", may, verdict="held")
+    store_receipt(accounts, STOCK, "S0", Window.day(NOW.date()))
+    for account, dataset, month in (("S0", TRANSACTIONS, june), ("S0", ORDERS, march), ("S2", TRANSACTIONS, march)):
+        store_receipt(accounts, dataset, account, month)
+    _load(accounts, "S1", march, 1)
+
+    asked, months = [TRANSACTIONS, BY_PRODUCT, STOCK], [march, april, may]
+    found = comparable_slices(accounts, asked, ["S1", "S0"], months, NOW)
+
+    assert [(each.account, each.dataset, each.window, is_settled) for each, is_settled in found] == [
+        ("S0", BY_PRODUCT, april, True),
+        ("S0", TRANSACTIONS, march, False),
+        ("S0", TRANSACTIONS, april, True),
+        ("S0", STOCK, Window.day(NOW.date()), False),
+        ("S1", TRANSACTIONS, march, True),
+    ]

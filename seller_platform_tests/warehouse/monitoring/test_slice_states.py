@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
-from seller_platform.errors import CheckFailedError, NotOfferedError
+from seller_platform.errors import CheckFailedError, NotOfferedError, RequestsUsedUpError
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.receipts import offered_pairs
 from seller_platform.warehouse.loads.refusals import keep_refusal
@@ -117,6 +117,50 @@ def test_a_slice_is_what_all_its_receipts_say(database: Database) -> None:
     with database.begin() as connection:
         fill_slices(driver_of(connection))
     assert kept == slices()
+
+
+def test_what_should_have_been_read_is_missing_incomplete_or_late(database: Database) -> None:
+    """26 hours before noon of 10 April the 9th was not over, so that it need not have been read."""
+    begun, today, until_8th = FEBRUARY.since(SINCE), Window.day(NOON.date()), APRIL.until(date(2026, 4, 9))
+    outage, used_up = CheckFailedError("it was away"), RequestsUsedUpError("default", per_day=1, renews_at=NOON)
+    late = ["failed formerly", "failed lately", "later"]
+    read = {
+        "a day of April": (begun, MARCH, until_8th.until(date(2026, 4, 8)), today),
+        "a day of February": (FEBRUARY.since(date(2026, 2, 11)), MARCH, APRIL),
+        "late": (begun, MARCH, until_8th),
+        "until the 8th": (begun, MARCH, until_8th, today),
+        **dict.fromkeys(["failed", "held", "waits"], (begun, APRIL)),
+        **dict.fromkeys(["never", "retired", "unusable"], ()),
+        **dict.fromkeys([*late, "whole"], (begun, MARCH, APRIL)),
+    }
+    connect_accounts(database, [(key, Account(1, key, "DE", "EUR", "UTC", "DE", key)) for key in read])
+    execute(database, "UPDATE platform.accounts SET retired_at = now() WHERE key = 'retired'")
+    store_receipt(database, dataset_named("accounts"), "default", today, notes={"unusable_accounts": {"unusable": ""}})
+    for key, windows in read.items():
+        for dataset, window in [(INVENTORY, today), *((ORDERS, each) for each in windows)] if windows else ():
+            store_receipt(database, dataset, key, window, at=NOON - timedelta(hours=26 + (key in late)))
+    for key, month in {"failed": MARCH, "failed formerly": FEBRUARY, "failed lately": APRIL}.items():
+        keep_refusal(database, ORDERS, key, month, outage, run_id=None)
+    for key in ("never", "waits"):
+        keep_refusal(database, ORDERS, key, MARCH, used_up, run_id=None)
+    store_receipt(database, ORDERS, "held", MARCH, at=NOON, verdict="held")
+    store_receipt(database, ORDERS, "whole", Window.day(APRIL.start), at=NOON)  # the days until today stay read
+
+    def unread(dataset: str) -> list[tuple[object, ...]]:
+        query = "SELECT account, kind, to_char(month, 'Mon') FROM platform.unread_slices(:noon, :since) "
+        rows = text(f"{query} WHERE dataset = :dataset AND account <> 'de-2' ORDER BY account, kind, month")
+        return [*database.execute(rows, {"noon": NOON, "since": SINCE, "dataset": dataset}).tuples()]
+
+    assert unread("orders") == [
+        ("a day of April", "incomplete", "Apr"),
+        ("a day of February", "incomplete", "Feb"),
+        ("failed formerly", "late", None),
+        ("late", "late", None),
+        ("later", "late", None),
+        *(("never", "missing", month) for month in ("Feb", "Mar", "Apr")),
+        ("waits", "missing", "Mar"),
+    ]
+    assert unread("inventory") == [*((key, "late", None) for key in late), ("never", "missing", None)]
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
