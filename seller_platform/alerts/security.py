@@ -14,7 +14,6 @@ EVENTS_OF = timedelta(days=1)
 
 LOCKS_REPORTED_EVERY = timedelta(hours=1)
 
-_MOST_EVENTS = 500
 _NAMED_EVENTS = 5
 _TITLES = {
     EventKind.CODE_REPLAYED: "A code was used a second time",
@@ -39,7 +38,7 @@ def security_events(settings: Settings, now: datetime) -> Sequence[SecurityEvent
     service_url = settings.service_database_url
     url = service_url.get_secret_value() if service_url is not None else warehouse_url(settings)
     with Database(url, connections=1) as database:
-        return find_events(database, kinds=ALARMING, since=now - EVENTS_OF, limit=_MOST_EVENTS)
+        return find_events(database, kinds=ALARMING, since=now - EVENTS_OF, limit=500)
 
 
 def event_key(event: SecurityEvent) -> str:

@@ -26,7 +26,6 @@ _SECONDS_BETWEEN_TICKS = 30
 _SETTLES_AFTER_SECONDS = 3.0
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
-_LONGEST_LINE = 500
 
 
 def definitions(component: Mounted) -> Contribution:
@@ -122,4 +121,4 @@ def _first_line(error: SerializableErrorInfo | None) -> str:
     while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
         error = error.cause
     lines = error.message.strip().splitlines() if error is not None else []
-    return lines[0].rstrip(".")[:_LONGEST_LINE] if lines else ""
+    return lines[0].rstrip(".")[:500] if lines else ""

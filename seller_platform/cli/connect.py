@@ -52,8 +52,6 @@ from seller_platform.warehouse.loads.history_start import (
     stored_history_start,
 )
 
-_PROBE_SECONDS = 4  # for each of two requests
-
 
 class ConnectDocument(Document, frozen=True):
     """The connection that was authorised, and the titles of its accounts by their keys."""
@@ -135,7 +133,7 @@ def _require_api(base_url: str, *, is_new: bool) -> None:
         UpstreamUnavailableError: The API does not answer under the address that is stored, or through a proxy.
     """
     try:
-        answers = (probe(base_url, path, timeout_seconds=_PROBE_SECONDS) for path in (SERVICE_STATUS, USER_ME))
+        answers = (probe(base_url, path, timeout_seconds=4) for path in (SERVICE_STATUS, USER_ME))
         is_other = all(answer.status == HTTPStatus.NOT_FOUND or answer.is_page for answer in answers)
         problem = f"GET {SERVICE_STATUS} and GET {USER_ME} are answered with 404 or a page" if is_other else None
     except UpstreamUnavailableError as error:

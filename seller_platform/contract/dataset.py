@@ -9,8 +9,6 @@ from seller_platform.contract.columns import Column, Kind
 LOCAL_DAY = "local_day"
 """The column of a table that holds the day of a row in its account's time zone."""
 
-_CONNECTION = "connection"
-
 
 class Slicing(Enum):
     """What one slice of the dataset is; a slice is also its Dagster partition."""
@@ -135,7 +133,7 @@ class Dataset:
     @property
     def slice_column(self) -> str:
         """The column of the table that, beside the account, decides the slice of a row."""
-        return _CONNECTION if self.slicing is Slicing.CONNECTION else LOCAL_DAY
+        return "connection" if self.slicing is Slicing.CONNECTION else LOCAL_DAY
 
     @property
     def table(self) -> str:

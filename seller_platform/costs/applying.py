@@ -33,8 +33,6 @@ WAIT_SECONDS = 120.0
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 0.5, 1.6, 20.0
 
-_NOT_OFFERED = (405, 501)
-
 _UNFINISHED = {
     WriteState.PLANNED: "it was not written, because one before it failed",
     WriteState.BEGUN: "it was written, and not read back yet",
@@ -199,7 +197,7 @@ class _Application:
         try:
             return self.upstream.delete(write, period)
         except RequestRefusedError as error:
-            if error.status not in _NOT_OFFERED:
+            if error.status not in (405, 501):
                 raise
             return False
 

@@ -36,13 +36,9 @@ def plan_document(plan: CostPlan) -> dict[str, Any]:
         "source": plan.source,
         "undo_of": plan.undo_of,
         "writes": [
-            {
-                "account": write.account,
-                "sku": write.sku,
-                "before": periods_document(write.before),
-                "wanted": periods_document(write.wanted),
-            }
-            for write in plan.writes
+            {"account": each.account, "sku": each.sku}
+            | {"before": periods_document(each.before), "wanted": periods_document(each.wanted)}
+            for each in plan.writes
         ],
     }
 

@@ -12,10 +12,8 @@ from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 
-_APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
 _LARGEST_PLAN = 2**63 - 1
-_LONGEST_WAIT_SECONDS = 3_600
 
 
 class WriteCosts(CheckedConfig):
@@ -25,7 +23,7 @@ class WriteCosts(CheckedConfig):
     wait_seconds: float = Field(
         default=WAIT_SECONDS,
         ge=0,
-        le=_LONGEST_WAIT_SECONDS,
+        le=3_600,
         description="How many seconds to wait until the upstream has the written costs, at most an hour.",
     )
 
@@ -51,7 +49,7 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
                 seller_api.api,
                 warehouse.database,
                 config.plan,
-                applied_by=_APPLIED_BY,
+                applied_by="dagster",
                 run_id=context.run.run_id,
                 patience=Patience(seconds=config.wait_seconds),
             )

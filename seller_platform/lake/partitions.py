@@ -37,9 +37,7 @@ Partition: TypeAlias = tuple[str | None, Window | None]
 """A partition of an asset: its account, None for a list of all accounts; its month, None for all of the account."""
 
 _EXTRA, _LOAD_ID = "extra", "load_id"
-_ROWS_PER_BATCH = 100_000
 _SLICES_PER_COMMIT, _BYTES_PER_COMMIT = 1_000, 2 << 30  # a condition of many slices needs much of the stack
-_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _MONTHS = sql.SQL("SELECT DISTINCT date_trunc('month', {day})::date FROM {table} WHERE account = %(account)s")
 
 
@@ -82,7 +80,7 @@ def export_partitions(
     derived = exported_to(source, folder)
     with holding(database, f"export|{source.table}") as connection:
         with connection.begin():
-            connection.exec_driver_sql(_ONE_MOMENT)
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             accounts = list(dict.fromkeys(account or EVERY_ACCOUNT for account, _ in partitions))
             months = list(dict.fromkeys(month for _, month in partitions if month))
             states = {
@@ -197,7 +195,7 @@ class _Export:
         spool.digest = sha256()
         with spool_errors(self._url), pa.ipc.new_stream(spool, self._schema) as stream:
             for batch in read_batches(
-                self._connection, self._relation, parts, beside=self._beside, rows_per_batch=_ROWS_PER_BATCH
+                self._connection, self._relation, parts, beside=self._beside, rows_per_batch=100_000
             ):
                 load_ids.update(batch.column(self._id).unique().to_pylist())
                 columns = {name: batch.column(name) for name in batch.schema.names}

@@ -49,8 +49,6 @@ RUN_TAG = "seller_platform/report_run"
 _TICK_SECONDS = 40.0
 _POLLS_PER_TICK = 400
 _RUNS_PER_TICK = 50
-_REQUESTS_AT_ONCE = 8
-_SECONDS_BETWEEN_TICKS = 5
 
 _MOST_HOURS = 168
 
@@ -133,7 +131,7 @@ def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpD
             return request_report(api, database, account, order, now=now)
 
         loop = PartitionLoop(context.log, placement)
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="request") as threads:
+        with ThreadPoolExecutor(8, thread_name_prefix="request") as threads:
             for account, job in zip(chosen, threads.map(request_one, chosen), strict=True):
                 if job is None:
                     context.log.info("%s: a report with the same content is already open", account.key)
@@ -195,7 +193,7 @@ def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
         name=placement.name_of("report_jobs"),
         description="Polls the requested reports, and requests runs that load those that are ready.",
         target=dg.AssetSelection.assets(placement.asset_key(REPORT_ROWS)),
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        minimum_interval_seconds=5,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def report_jobs(

@@ -30,7 +30,6 @@ from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPOR
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
-_LONGEST_REPORT_ID = 200
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5", JSON: "application/json"}
 PAGE_ROWS = 500
 _LARGEST_CELL = 1 << 20
@@ -97,7 +96,7 @@ def request_report(api: SellerApi, account: Account, selector: str, value: str, 
     report_id = body.get("report_id")
     if isinstance(report_id, int) and not isinstance(report_id, bool):
         return str(report_id)
-    if isinstance(report_id, str) and report_id.isprintable() and 0 < len(report_id) <= _LONGEST_REPORT_ID:
+    if isinstance(report_id, str) and report_id.isprintable() and 0 < len(report_id) <= 200:
         return report_id
     message = body.get("message")
     because = f"; it said: {shortened(message)}" if isinstance(message, str) and message else ""

@@ -57,11 +57,7 @@ REQUEST_SECONDS = 10.0
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 3.0, 1.25, 600.0
 _LONGEST_WISH_SECONDS = 3600.0
-_LONGEST_SLEEP_SECONDS = 5.0
 _CLAIM = timedelta(seconds=120)
-
-_GONE = (404, 410)
-_NOT_READY = 409
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,7 +175,7 @@ def await_report(
     while job.state in AWAITED:
         pause = (job.next_poll_at - clock()).total_seconds()
         if pause > 0:
-            time.sleep(min(pause, _LONGEST_SLEEP_SECONDS))
+            time.sleep(min(pause, 5.0))
             job = job_of(database, job.id)
         else:
             job = poll_report(impatient, database, account, job, now=clock())
@@ -269,9 +265,9 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
 
 
 def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) -> ReportJob:
-    if error.status == _NOT_READY:
+    if error.status == 409:
         return _waiting(replace(job, state=JobState.PENDING), now, message=error.message, wish_seconds=_wish(error))
-    if error.status in _GONE:
+    if error.status in (404, 410):
         return _again(job, f"the upstream no longer has report {job.report_id}", now)
     return _failed(job, str(error))
 

@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import count, islice
 from random import Random
 
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _STYLES = ("", "Classic ", "Everyday ", "Handmade ", "Nordic ", "Compact ", "Premium ", "Travel ")
 _SIZES = ("Small", "Medium", "Large", "Extra Large")
 _COLOURS = ("Black", "White", "Sand", "Forest Green", "Ocean Blue", "Rosé")
@@ -116,4 +115,4 @@ def _product(rng: Random, sku: str, asin: str, parent_asin: str | None, name: st
 
 
 def _code(rng: Random, start: str) -> str:
-    return start + "".join(rng.choices(_ALPHABET, k=8))
+    return start + "".join(rng.choices("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=8))

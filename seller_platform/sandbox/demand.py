@@ -24,7 +24,6 @@ _MONTHS = (0.86, 0.84, 0.90, 0.93, 0.95, 0.92, 0.94, 0.92, 0.96, 1.02, 1.28, 1.4
 _SALE_DAYS = range(20, 31)  # of November
 _SALE, _AFTER_CHRISTMAS_ORDERS = 1.5, 0.7
 _CHRISTMAS_ORDERS_END = 21  # of December
-_COMMISSIONS = (800, 1_000, 1_200, 1_500)
 _NEVER = -1
 _YEAR = 365
 _REPRICED = 0.5
@@ -112,7 +111,7 @@ def generate_demand(
         prices=np.stack((before, after)),
         price_change=np.where(rng.random(products) < _REPRICED, rng.integers(1, _YEAR, products), _NEVER),
         promotions=np.stack((starts, starts + rng.integers(3, 15, products), promoted)),
-        commissions=rng.choice(_COMMISSIONS, products, p=(0.2, 0.2, 0.2, 0.4)),
+        commissions=rng.choice((800, 1_000, 1_200, 1_500), products, p=(0.2, 0.2, 0.2, 0.4)),
         fulfilment_fees=280 * int(100 * market.price_level) // 100 + before * 5 // 100,
         orders=_orders(rng, days, orders_per_month),  # at last, because it draws a number for each day
     )

@@ -1,7 +1,7 @@
 """Fills a database with the sandbox, in one transaction."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -37,7 +37,6 @@ _LOADED = tuple(
 )
 _OF_ACCOUNTS = (*map(table_for, _LOADED), PRODUCTS)
 _FULL_BYTES = 4 << 20
-_LOAD = 0  # these rows have no load
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,10 @@ def load_sandbox(
     with database.begin() as connection:
         lock(connection, _LOCK)
         earlier = connection.execute(select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)).scalars()
-        forget_accounts(connection, {*earlier, *(sandbox.key for sandbox in chosen)})
+        keys = {*earlier, *(sandbox.key for sandbox in chosen)}
+        forget_sums(connection, sorted(keys))
+        for table in (*_OF_ACCOUNTS, *map(history_of, _LOADED), LOADS, SLICES, _ACCOUNTS):
+            connection.execute(delete(table).where(table.c.account.in_(keys)))
         for table in (LOADS, SLICES):
             connection.execute(delete(table).where(table.c.account == CONNECTION))
         connection.execute(delete(EXCHANGE_RATES))
@@ -124,13 +126,6 @@ def period_until(months: int, today: date) -> Window:
     for _ in range(months - 1):
         first = (first - timedelta(days=1)).replace(day=1)
     return Window(first, today)
-
-
-def forget_accounts(connection: Connection, keys: Collection[str]) -> None:
-    """Delete all rows of accounts, with their receipts, former rows and sums."""
-    forget_sums(connection, sorted(keys))
-    for table in (*_OF_ACCOUNTS, *map(history_of, _LOADED), LOADS, SLICES, _ACCOUNTS):
-        connection.execute(delete(table).where(table.c.account.in_(keys)))
 
 
 def _fill(
@@ -198,7 +193,7 @@ class CopyBuffer:
             self._writers[key] = RowWriter(tags)
         writer = self._writers[key]
         lines = writer.lines(rows)
-        block = writer.block(lines, writer.hashes(lines), account=account, load_id=_LOAD, page=0)
+        block = writer.block(lines, writer.hashes(lines), account=account, load_id=0, page=0)  # they have no load
         self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)
         self.counts[dataset.name] += len(rows)
         self._bytes += len(block)

@@ -14,7 +14,6 @@ CONNECTION = "sandbox"
 
 _FIRST_ID = 1001
 _SIZES = (1.0, 0.6, 0.05)
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _PER_EURO = {
     "USD": 1.09, "GBP": 0.85, "JPY": 163.0, "AUD": 1.65, "CAD": 1.48, "SEK": 11.3, "INR": 91.0, "MXN": 19.8,
@@ -109,7 +108,7 @@ def account_at(number: int, seed: int) -> SandboxAccount:
         currency_code=marketplace.currency,
         timezone=marketplace.timezone,
         marketplace=marketplace.identifier,
-        seller_id="A" + "".join(rng.choices(_ALPHABET, k=13)),
+        seller_id="A" + "".join(rng.choices("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=13)),
     )
     return SandboxAccount(number, account, marketplace, _SIZES[number % len(_SIZES)])
 

@@ -28,7 +28,6 @@ _STATUSES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "REC
 _NAMES = ("Refill", "Nachschub", 'Pallet "B"', "Supplier, direct", "Überhang\tLager 2", "Boxes 1/2 + 2/2", "補充")
 _CENTRES = ("NRT-1", "STH-2", "EST-4", "WST-7")
 _STAGE_DAYS = ((2, 5), (5, 9), (1, 3), (2, 5), (3, 6))
-_DELAY_DAYS = (5, 16)
 _LATE = 0.12
 _MOST_PRODUCTS = 20
 _LEAST_UNITS = 10
@@ -36,7 +35,6 @@ _COVER_DAYS = 45
 _REORDER_DAYS = 22
 _NEGLECTED = 0.12
 _NEGLECTED_REORDER_DAYS = 5
-_OPENING_LEAD_DAYS = (28, 45)
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Stock:
         self._reorder_days = np.where(is_neglected, _NEGLECTED_REORDER_DAYS, _REORDER_DAYS)
         units = _LEAST_UNITS + np.ceil(forecast * rng.integers(15, 60, products)).astype(np.int64)
         for batch in _batches(np.arange(products)):
-            sent = -int(rng.integers(*_OPENING_LEAD_DAYS))  # so that it arrived before the first day
+            sent = -int(rng.integers(28, 45))  # so that it arrived before the first day
             shipment = _sent(rng, len(self.shipments) + 1, sent, batch, units[batch])
             self.shipments.append(shipment)
             self.sellable[batch] += shipment.quantities
@@ -145,7 +143,7 @@ def _batches(products: Ints) -> list[Ints]:
 def _sent(rng: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that leaves on a day; now and then one is late."""
     pack, travel, unload, check, receive = (int(rng.integers(*bounds)) for bounds in _STAGE_DAYS)
-    delay = int(rng.integers(*_DELAY_DAYS)) if rng.random() < _LATE else 0
+    delay = int(rng.integers(5, 16)) if rng.random() < _LATE else 0
     stages = (0, pack, 1, travel + delay, unload, check, receive)
     starts = tuple(accumulate(stages, initial=created))[1:]
     delivered = starts[_STATUSES.index("DELIVERED")]

@@ -40,7 +40,6 @@ _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it
 
 _MOST_TOKENS = 10_000
 _WINDOW_SECONDS = 60
-_MOST_WAITING_PASSWORDS = 3
 RETRY_SECONDS = 1
 WAIT_SECONDS = 10.0
 MOST_WAITING = 20
@@ -161,7 +160,7 @@ class Admission:
         self._turns = {
             Cost.QUICK: Turns("requests", limits.quick_at_once),
             Cost.PAGE: Turns("pages", limits.pages_at_once),
-            Cost.PASSWORD: Turns("logins", limits.passwords_at_once, most_waiting=_MOST_WAITING_PASSWORDS),
+            Cost.PASSWORD: Turns("logins", limits.passwords_at_once, most_waiting=3),
             Cost.WORK: Turns("requests of lists, costs, reports and statistics", limits.work_at_once),
         }
         self._look_ups = Turns("requests with unknown tokens", limits.look_ups_at_once)

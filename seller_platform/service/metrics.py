@@ -27,16 +27,13 @@ from seller_platform.errors import CannotListenError
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.readers.security_events import EventKind
 
-_NOTES = "seller_platform.noted"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
 _REPORTS = """
 SELECT state, count(id), coalesce(extract(epoch FROM now() - min(requested_at)), 0)::float
 FROM unnest(ARRAY['processing', 'completed', 'failed']) AS state LEFT JOIN service.report_jobs USING (state)
 GROUP BY state ORDER BY state DESC
 """
-_WAIT_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60)
 
 
 class LoginOutcome(StrEnum):
@@ -66,7 +63,7 @@ class RequestNotes:
 
 def notes_of(scope: Scope) -> RequestNotes:
     """Return the notes about a request; the first call creates them."""
-    notes = scope.setdefault(_NOTES, RequestNotes())
+    notes = scope.setdefault("seller_platform.noted", RequestNotes())
     assert isinstance(notes, RequestNotes)
     return notes
 
@@ -96,7 +93,7 @@ class Measures:
             "seller_platform_service_request_seconds",
             "From a request to the last byte of its answer.",
             ("endpoint", "method"),
-            buckets=_REQUEST_SECONDS,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
         )
         self.under_way = gauge("seller_platform_service_requests_under_way", "Requests that are being answered.")
         self._rows = counter(
@@ -110,7 +107,7 @@ class Measures:
         self.waits = histogram(
             "seller_platform_service_connection_wait_seconds",
             "How long requests waited for a connection to PostgreSQL, got or not.",
-            buckets=_WAIT_SECONDS,
+            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60),
         )
         self.denied = counter(
             "seller_platform_service_connections_denied", "Requests that waited in vain for a connection to PostgreSQL."

@@ -91,7 +91,6 @@ _HEADERS = {
     "from there; else absent.",
 }
 _HEADERS_OF = {**dict.fromkeys((401, 403), ("WWW-Authenticate",)), **dict.fromkeys((409, 429, 503), ("Retry-After",))}
-_RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
 
@@ -275,7 +274,7 @@ def example_of(schema: Mapping[str, Any], name: str = "text") -> Any:
 def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the object of an operation; the schemas that it refers to are added to `schemas`."""
     # Requests are counted by the token that they carry.
-    always = ("X-Request-Id", *(_RATE_HEADERS if operation.scope else ()))
+    always = ("X-Request-Id", *(("RateLimit-Policy", "RateLimit") if operation.scope else ()))
     responses = {}
     for status, (meaning, content) in operation.answers.items():
         names = (*always, *(operation.headers if status == 200 else ()), *_HEADERS_OF.get(status, ()))

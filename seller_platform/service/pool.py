@@ -18,8 +18,6 @@ from seller_platform.warehouse.postgres.sessions import conninfo
 Connection = psycopg.AsyncConnection[TupleRow]
 Record = TypeVar("Record")
 
-_STATEMENT_MILLISECONDS = 120_000
-
 
 class Store:
     """Lends connections in autocommit mode.
@@ -48,7 +46,7 @@ class Store:
             "application_name": "seller-platform service",
         }
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            conninfo(database_url, {"statement_timeout": str(_STATEMENT_MILLISECONDS)}),
+            conninfo(database_url, {"statement_timeout": "120000"}),
             kwargs=options,
             min_size=1,
             max_size=connections,

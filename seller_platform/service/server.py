@@ -26,8 +26,6 @@ from seller_platform.service.reports.worker import LEVELS
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
-_GRACE_SECONDS = 1  # the command ends within two seconds
-_BACKLOG = 2048
 _IDLE_SECONDS = 60  # longer than a proxy keeps its connections: it must not send on one that ends
 _OTHER_FILES = 256  # files of a process beside the connections of its clients
 
@@ -111,7 +109,7 @@ def configuration(
         forwarded_allow_ips=list(trusted_proxies),
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=1,  # the command ends within two seconds
         **options,
     )
 
@@ -119,7 +117,7 @@ def configuration(
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise CannotListenError(host, port, error.strerror or str(error)) from error
     listener.set_inheritable(True)

@@ -17,7 +17,6 @@ from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_serv
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
 from seller_platform.warehouse.schema.readers import save_reader
 
-_PASSWORD_FILE = "desktop.password"  # noqa: S105  # the name of a file
 _LOOK_SECONDS = 1.0
 
 
@@ -75,7 +74,7 @@ def run(*, new_password: bool, output: Output) -> None:
     settings = read_settings()
     require_embedded(settings, "run")
     with open_installation() as installation:
-        file = settings.home / _PASSWORD_FILE
+        file = settings.home / "desktop.password"
         if new_password or not file.exists():
             write_atomically(file, secrets.token_urlsafe(24).encode(), 0o600)
         password = file.read_text()

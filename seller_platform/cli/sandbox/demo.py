@@ -36,7 +36,6 @@ _NEXT_COMMANDS = (
     'WHERE rank <= 10 ORDER BY account, month, rank"',
     "dev",
 )
-_LOADED_MONTHS = 13
 
 
 class DemoDocument(SyncDocument, frozen=True):
@@ -63,9 +62,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     has loaded. Its files are in the folder `sandbox` of the home folder. It can be run again at any time.
     """
     settings = make_home(DEMO_FOLDER)
-    with open_local_stack(
-        settings.home, output, accounts=accounts, months=months, history_months=_LOADED_MONTHS
-    ) as stack:
+    with open_local_stack(settings.home, output, accounts=accounts, months=months, history_months=13) as stack:
         os.environ.update(stack.environment)
         with open_installation() as installation:
             connect_local_stack(installation, stack, output)

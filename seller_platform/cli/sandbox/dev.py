@@ -54,7 +54,6 @@ mutation ($selector: JobOrPipelineSelector!) {
   }) { __typename }
 }
 """
-_TIMEOUT_SECONDS = 30.0
 _DAY = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
@@ -275,6 +274,6 @@ class LiveRefreshes:
 
     def _ask(self, query: str, selector: Mapping[str, str] | None = None) -> dict[str, Any]:
         body = {"query": query, "variables": {} if selector is None else {"selector": selector}}
-        with http_client(self._address, timeout=_TIMEOUT_SECONDS) as http:
+        with http_client(self._address, timeout=30.0) as http:
             answer = http.post(f"{self._address}/graphql", json=body).raise_for_status()
         return cast("dict[str, Any]", answer.json()["data"] or {})

@@ -34,8 +34,6 @@ from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embe
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"
-_FILE = "playground.json"
-_HOME = "SELLER_PLATFORM_HOME"
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def open_local_stack(
                 report = load_sandbox(
                     database, accounts=accounts, months=months, today=today or utc_now(), progress=show
                 )
-            credentials = _credentials(folder / _FILE, database)
+            credentials = _credentials(folder / "playground.json", database)
             try:
                 add_user(database, USER_EMAIL, "Demo", credentials.password)
             except DuplicateUserError:
@@ -117,7 +115,7 @@ def open_local_stack(
             set_group(database, USER_EMAIL, GROUP_TITLE, keys)
         history = list(report.period.months())[-(history_months or months) :]
         environment = {
-            _HOME: str(folder),
+            "SELLER_PLATFORM_HOME": str(folder),
             "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
             "SELLER_PLATFORM_HISTORY_START": history[0].start.isoformat(),
             "SELLER_API_BASE_URL": base_url,

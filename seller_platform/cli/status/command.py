@@ -20,7 +20,6 @@ from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
-_GRANTS = ("connection", "state", "refused", "rotations", "issued_at", "expires_at")
 _COVERED = ("dataset", "last_day", "missing_days", "rows", "age_hours")
 _CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
@@ -86,7 +85,7 @@ def _show_datasets(installation: Installation, output: Output) -> Sequence[Probl
     if not state.grants:
         output.say(_first_step(installation))
         return state.problems
-    output.table("Grants", state.grants, _GRANTS)
+    output.table("Grants", state.grants, ("connection", "state", "refused", "rotations", "issued_at", "expires_at"))
     output.table("Coverage", state.coverage, _COVERED, lambda each: with_title(each.account, state.titles))
     if never := sum(each.rows is None for each in state.coverage):
         output.say(f"{never} of {len(state.coverage)} were never loaded; `seller-platform sync` loads what is missing.")

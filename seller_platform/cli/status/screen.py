@@ -40,7 +40,6 @@ _SIGNS = {
 _COLOURS = {"error": Colour.BAD, "warning": Colour.DOUBTFUL, "note": Colour.FAINT}
 _LISTED = 'seller-platform query "SELECT * FROM platform.problems'
 _COMMAND = re.compile("`(seller-platform [^`]+)`")
-_READ_AGAIN = ("failed", "mismatched", "altered")
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,7 @@ def _notice(status: StatusDocument, group: Sequence[Problem]) -> Notice:
 def _command_of(group: Sequence[Problem]) -> str:
     """Return what ends a problem, or else what lists its rows."""
     first = group[0]
-    if first.kind in _READ_AGAIN and "." not in first.dataset:
+    if first.kind in ("failed", "mismatched", "altered") and "." not in first.dataset:
         command = "seller-platform sync"
         if first.dataset != "accounts":
             command += "".join(f" --dataset {each.dataset}" for each in group)

@@ -21,7 +21,6 @@ from seller_platform.errors import ContractViolationError, CutBodyError, Unreada
 ACCEPT_ENCODING = "gzip, deflate"
 LARGEST_JSON_BYTES = 512 << 20
 
-_CODINGS = ("gzip", "x-gzip", "deflate")
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
 _PIECE = 1 << 20
 _GZIP_START = 0x1F
@@ -177,7 +176,7 @@ def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: Req
     assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
     pieces = received = bounded(response.stream, sent)
     for coding in map(str.strip, reversed(response.headers.get("Content-Encoding", "").lower().split(","))):
-        if coding in _CODINGS:
+        if coding in ("gzip", "x-gzip", "deflate"):
             pieces = bounded(_inflated(pieces, coding))
         elif coding not in _NO_CODINGS and not _is_charset(coding):  # some name a charset there
             problem = f"its body has the Content-Encoding {coding!r}, which was not asked for: only {ACCEPT_ENCODING}"

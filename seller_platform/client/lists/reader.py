@@ -33,7 +33,6 @@ _FILL = 0.9
 _MOST_PAGES = 2_000
 """A list that goes on after so many pages, and after those that it announced, has no end."""
 
-_GONE = 410
 _NO_SUCH_PAGE = (400, 404, 410, 416, 422, None)
 """The statuses of an answer for a page that does not exist; None for a good one that has no rows."""
 
@@ -208,7 +207,7 @@ def _check_end(refusal: RequestRefusedError | RowsMissingError, query: ListQuery
         RowsMissingError: The page exists.
     """
     status = refusal.status if isinstance(refusal, RequestRefusedError) else None
-    if query.as_of and isinstance(refusal, RequestRefusedError) and (status == _GONE or AS_OF in refusal.parameters):
+    if query.as_of and isinstance(refusal, RequestRefusedError) and (status == 410 or AS_OF in refusal.parameters):
         raise WalkEndedError(refusal.message)
     if query.as_of or is_announced or status not in _NO_SUCH_PAGE:
         raise refusal

@@ -40,18 +40,15 @@ from seller_platform.errors import (
 from seller_platform.network import http_client
 
 _REQUEST = f"POST {TOKEN}"
-_METADATA_SECONDS = 10.0
 _RETRY_SECONDS = 60.0
 _ROTATIONS = 3
 """How often a request is sent again with a new token."""
 
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
-_TEMPORARY_REDIRECTS = (302, 303, 307)
 _FILE = re.compile(r".*\.(csv|tsv|txt|json|xml|gz|zip|xlsx)", re.IGNORECASE)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _INVALID_GRANT = "invalid_grant"
-_PASSING_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
 _REFUSING_STATUSES = (200, 400, 401, 410, 422)
 """With these an upstream may refuse a token in words of its own; others are of what stands between."""
 
@@ -94,7 +91,7 @@ class GrantAuth(httpx.Auth):
         for rotations_left in range(_ROTATIONS, -1, -1):
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
             response = yield request
-            page = redirect_target(response.headers) if response.status_code in _TEMPORARY_REDIRECTS else ""
+            page = redirect_target(response.headers) if response.status_code in (302, 303, 307) else ""
             name = PurePosixPath(urlsplit(page).path).name
             # An endpoint that has moved keeps its name, or redirects permanently; a file has the name of one.
             if name == PurePosixPath(request.url.path).name or _FILE.fullmatch(name):
@@ -253,7 +250,7 @@ def issuer_of(auth_url: str, transport: httpx.BaseTransport | None = None) -> st
     url = auth_url.rstrip("/")
     try:
         with SellerApi(url, transport=transport) as api:
-            metadata = json_object(api.impatient(_METADATA_SECONDS).get(METADATA).body)
+            metadata = json_object(api.impatient(10.0).get(METADATA).body)
     except (UpstreamError, SettingsError):
         return None
     is_promised = metadata.get("authorization_response_iss_parameter_supported") is True
@@ -274,7 +271,7 @@ def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> T
         next((_without(form, text) for text in texts if isinstance(text, str) and text.strip()), "")
         for texts in ((inner.get("code"), inner.get("type")), described)
     )
-    if error in _PASSING_ERRORS:
+    if error in ("temporarily_unavailable", "server_error", "slow_down"):
         raise PassingFault(f"the error {error}", was_untouched=True)
     says_why = status in _REFUSING_STATUSES and bool(error or description or status == 401)
     ends_grant = error == _INVALID_GRANT or (says_why and error != INVALID_CLIENT)

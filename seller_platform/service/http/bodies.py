@@ -18,7 +18,6 @@ LARGEST_FORM_BYTES = 64 << 10
 # The problem as msgspec names it, or a type of ours: the field in backticks, the problem, the path.
 _PROBLEM = re.compile(r"(?:Object missing required field )?(?:`(\w+)`)?\s*(.*?)\s*(?:- at `\$(.*)`)?", re.DOTALL)
 _WORDS = {"str": "text", "decimal": "number", "array": "list"}
-_UTF_8 = ("utf-8", "utf8", "us-ascii")
 _SEND_PLAIN = "send the body uncompressed, in UTF-8"
 
 
@@ -73,7 +72,7 @@ def _check_type(request: Request, expected: str) -> None:
         raise ApiError(f"the content encoding is {coding[:100]!r}; {_SEND_PLAIN}", status=415)
     for parameter in parameters:
         name, _, charset = (part.strip(' "') for part in parameter.partition("="))
-        if name.lower() == "charset" and charset.lower() not in _UTF_8:
+        if name.lower() == "charset" and charset.lower() not in ("utf-8", "utf8", "us-ascii"):
             raise ApiError(f"the charset is {charset[:100]!r}; {_SEND_PLAIN}", status=415)
 
 

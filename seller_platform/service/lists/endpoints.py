@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import Any
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -125,7 +124,8 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             query = PageQuery(dataset, list_request, days, source, pin.snapshot if pin else None)
             name = PageName(subject, list_request, days, pin)
             page, total = None, None
-            if tags := tags_of(request.headers):
+            sent = ",".join(request.headers.getlist("if-none-match"))
+            if tags := [match[0] for match, _ in zip(_TAG.finditer(sent), range(_MOST_TAGS), strict=False)]:
                 state = await read_state(connection, selected, query)
                 total = name.total_of_equal(tags, state)
             if total is None:
@@ -387,9 +387,3 @@ class PageName:
             if self.tag(total, state) == tag:
                 return total
         return None
-
-
-def tags_of(headers: Headers) -> Sequence[str]:
-    """Return the tags in `If-None-Match` that may be those of pages."""
-    sent = ",".join(headers.getlist("if-none-match"))
-    return [match[0] for match, _ in zip(_TAG.finditer(sent), range(_MOST_TAGS), strict=False)]

@@ -41,7 +41,6 @@ MOST_LOOKS = 20
 
 _KEPT_SECONDS, _FAILED_SECONDS = 3_600.0, 60.0
 _METHOD = "none"  # a client without a secret; PKCE is required of it
-_RESOLVERS = 4
 _ACCEPTED = (
     f"Accepted is a JSON object of at most {LARGEST_BYTES >> 10} KiB with client_id, which is its own address; "
     f"client_name, a text of at most {LONGEST_NAME} printable characters; redirect_uris, a list of at most "
@@ -81,7 +80,7 @@ class ClientDocuments:
         self._private_hosts, self._monotonic = private_hosts, monotonic
         self._looks: dict[tuple[int, str], _Look] = {}
         # Names that take long to resolve must not hold the threads that other requests need.
-        self._resolvers = ThreadPoolExecutor(_RESOLVERS, "client-documents")
+        self._resolvers = ThreadPoolExecutor(4, "client-documents")
 
     async def read(self, user_id: int, url: str) -> None:
         """Read a document for a user, if it is not kept; redirects are not followed.

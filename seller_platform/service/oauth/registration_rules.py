@@ -12,7 +12,6 @@ LONGEST_NAME = 100
 _LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
 _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([0-9]{1,5}))?((?:[/?].*)?)")
-_LAST_PORT = 65_535
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # The scheme of a native application is a domain name from its end, which has a period (RFC 8252 sections 7.1 and 8.4).
 _OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
@@ -109,7 +108,7 @@ def is_registered(
 def _without_port(uri: str) -> tuple[str, str] | None:
     """Return what is before and after the port of a loopback redirect URI; None for any other."""
     found = _LOOPBACK_URI.fullmatch(uri)
-    return (found[1], found[3]) if found is not None and int(found[2] or 0) <= _LAST_PORT else None
+    return (found[1], found[3]) if found is not None and int(found[2] or 0) <= 65_535 else None
 
 
 def _refused(problem: str, uri: str) -> InvalidValueError:

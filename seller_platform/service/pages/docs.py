@@ -14,7 +14,6 @@ from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.openapi import example_of, operations, without_references
 
-_OPTIONAL_EXAMPLES = ("account_title", "start_date", "end_date", "sku")
 _DEEPEST = 5
 
 
@@ -109,7 +108,7 @@ def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mappin
     query = {
         parameter["name"]: parameter["example"]
         for parameter in operation.get("parameters", ())
-        if parameter["required"] or parameter["name"] in _OPTIONAL_EXAMPLES
+        if parameter["required"] or parameter["name"] in ("account_title", "start_date", "end_date", "sku")
     }
     content = operation.get("requestBody", {}).get("content", {})
     url = f"{document['servers'][0]['url']}{path}"

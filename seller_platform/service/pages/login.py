@@ -52,8 +52,6 @@ ACCOUNT = "/admin/account"
 _NOTICES = {"password": "Your new password is set. Log in with it."}
 _LONGEST_EMAIL = 254
 _FIND_USER = "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)"
-_WRONG = "E-mail address or password is wrong."
-_STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
@@ -75,7 +73,6 @@ ON CONFLICT (subject) DO UPDATE SET (failures, expires_at) = (
 RETURNING failures, extract(epoch FROM expires_at - clock_timestamp())
 """
 _GIVE_BACK = "UPDATE service.login_attempts SET failures = failures - 1 WHERE subject = ANY(%s) AND failures > 0"
-_FORGET = "DELETE FROM service.login_attempts WHERE subject = %s"
 
 
 class Login:
@@ -103,7 +100,7 @@ class Login:
         email, destination = form.get("email", "").strip(), _local(form.get("next", ""))
         again = partial(self._form, request, session, destination, email=email)
         if session is None or not session.owns(form.get("csrf_token", "")):
-            return again(problem=_STALE, status=403)
+            return again(problem="This page was open for too long. Please log in again.", status=403)
         try:
             user_id = await verified_user(self._store.connection, request, email, form.get("password", ""))
         except TooManyAttemptsError as error:
@@ -111,7 +108,7 @@ class Login:
             return again(problem=error.message, status=error.status, headers=error.headers)
         if user_id is None:
             notes_of(request.scope).login = LoginOutcome.REFUSED
-            return again(problem=_WRONG, status=401)
+            return again(problem="E-mail address or password is wrong.", status=401)
         response = redirect(destination)
         async with self._store.connection() as connection, connection.transaction():
             await close_session(connection, session)
@@ -203,7 +200,7 @@ async def verified_user(
         if not matches or status != "active":
             await _record_failure(connection, request, email, user_id, attempt)
             return None
-        await connection.execute(_FORGET, (attempt.account,))
+        await connection.execute("DELETE FROM service.login_attempts WHERE subject = %s", (attempt.account,))
         await connection.execute(_GIVE_BACK, ([attempt.address],))
     return user_id
 

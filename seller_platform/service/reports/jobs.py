@@ -63,7 +63,6 @@ VALUES (%(user)s, %(selection)s, %(accounts)s, %(selector)s, %(value)s, 1 + grea
 ))
 RETURNING id
 """
-_ANNOUNCE = "NOTIFY seller_platform_reports"
 # The row of a report takes space, too; without it, very many small reports would count as nothing.
 _STORED = """
 SELECT count(*) FILTER (WHERE state = 'processing'), coalesce(sum(coalesce(bytes, 0) + 4096), 0)::bigint,
@@ -121,7 +120,7 @@ async def request_report(
         }
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
-        await connection.execute(_ANNOUNCE)
+        await connection.execute("NOTIFY seller_platform_reports")
     return int(row[0])
 
 

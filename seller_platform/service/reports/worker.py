@@ -38,7 +38,6 @@ from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
 LEVELS = {"seller_platform.service": "INFO", "uvicorn": "WARNING", "psycopg.pool": "ERROR"}
 _LOG = logging.getLogger("seller_platform.service.reports.worker")
-_CANCELLED_AGAIN_SECONDS = 1.0
 _PASSING = (WarehouseUnavailableError, psycopg.Error, PoolTimeout, OSError)
 _TIDY_LOCK = {"name": "expired rows of the service"}
 _DELETIONS: Mapping[str, LiteralString] = {
@@ -170,7 +169,7 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
     while running := [task for task in tasks if not task.done()]:
         for task in running:
             task.cancel()
-        await asyncio.wait(running, timeout=_CANCELLED_AGAIN_SECONDS)
+        await asyncio.wait(running, timeout=1.0)
     results = await asyncio.gather(*tasks, return_exceptions=True)
     await store.close()
     for result in results:

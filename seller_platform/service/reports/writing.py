@@ -39,7 +39,6 @@ UPDATE service.report_jobs
 SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, finished_at = now()
 WHERE id = %s
 """
-_CHUNK_ROWS = 250
 _PROGRESS_SECONDS = 0.25
 
 
@@ -68,7 +67,7 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
     position, written, size, noted = 0, 0, 0, time.monotonic()
     room = most_bytes - (await stored_reports(connection, owner.id))[1]  # less the bytes of the others
     async with open_rows(connection, dataset, selected, chosen) as cursor:
-        while rows := await cursor.fetchmany(_CHUNK_ROWS):
+        while rows := await cursor.fetchmany(250):
             written += len(rows)
             position += 1
             text = ",".join(row for row, _ in rows).encode()

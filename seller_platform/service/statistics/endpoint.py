@@ -38,7 +38,6 @@ _PRODUCT, _DATE = "product", "date"
 _PRODUCT_GROUPS = ("sku", "asin", "parent_asin")
 _UNITS = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
 _PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
-_DEFAULT_SIZE = 500
 
 _VIEW = Parameter[str](
     "view_by", "What rows stand for: products, or periods.", choice_of(_PRODUCT, _DATE), required=True
@@ -161,7 +160,7 @@ def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
     Raises:
         InvalidParametersError: A parameter is missing or invalid.
     """
-    list_request, query = read_list_request(raw, SALES_BY_DATE, _PARAMETERS, default_size=_DEFAULT_SIZE)
+    list_request, query = read_list_request(raw, SALES_BY_DATE, _PARAMETERS, default_size=500)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
     legal: Sequence[str] = _PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
     if group not in legal:

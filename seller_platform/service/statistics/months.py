@@ -98,8 +98,6 @@ DELETE FROM service.product_months AS sums USING changed
 WHERE sums.account = %(account)s AND sums.month = changed.month
 """
 
-_MOST_CURRENCIES = 4
-
 _FORGET_CURRENCIES = """
 DELETE FROM service.product_months WHERE account = %(account)s AND target NOT IN (
     SELECT target FROM service.product_months WHERE account = %(account)s
@@ -145,7 +143,7 @@ async def store_months(
             await connection.execute(settings)
             await connection.execute(statement, values, prepare=False)
             for account in accounts:
-                await connection.execute(_FORGET_CURRENCIES, {"account": account, "limit": _MOST_CURRENCIES})
+                await connection.execute(_FORGET_CURRENCIES, {"account": account, "limit": 4})
     except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
         return False
     return True
