@@ -388,7 +388,7 @@ class InvalidParametersError(ApiError):
 
     def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
         told = "; ".join(f"{name} {problem}" for name, problems in parameters.items() for problem in problems)
-        super().__init__(f"mend these parameters: {told}", parameters=parameters)
+        super().__init__(f"correct these parameters: {told}", parameters=parameters)
 
 
 class TooManyAttemptsError(ApiError):

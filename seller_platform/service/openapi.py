@@ -65,7 +65,7 @@ _ABOUT = (
     "notifications, product costs and reports.\n\n"
     "Access is by OAuth 2.0, authorization code flow. Parameters are read strictly: numbers are ASCII digits, days are "
     "YYYY-MM-DD, a parameter that is sent twice is refused, an unknown one is ignored, and refused by DELETE. Every "
-    "answer carries an X-Request-Id; every error is JSON and says what to mend."
+    "answer carries an X-Request-Id; every error is JSON and says what to correct."
 )
 _AREAS = {
     "service": "Whether the service works.",
