@@ -1,13 +1,12 @@
 """`seller-platform mcp`: answers the questions of an agent, over standard input and output."""
 
 import logging.config
-from typing import Any
 
 import anyio
 import click
 
 from seller_platform.agents.asker import Asker
-from seller_platform.agents.protocol import Server, mcp_server, stdio_server
+from seller_platform.agents.protocol import mcp_server, stdio_server
 from seller_platform.cli.installation import expect_home
 from seller_platform.logs import log_configuration
 from seller_platform.reading import open_stored
@@ -28,9 +27,10 @@ def mcp() -> None:
     expect_home()
     with open_stored() as stored, open_reading(stored.url) as database:
         asker = Asker(database, reader_url=reader_url(stored, settings), dagster_url=settings.dagster_url)
-        anyio.run(_serve, mcp_server(lambda _: asker, is_local=True))
+        server = mcp_server(lambda _: asker, is_local=True)
 
+        async def serve() -> None:
+            async with stdio_server() as (received, sent):
+                await server.run(received, sent, server.create_initialization_options())
 
-async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+        anyio.run(serve)

@@ -5,8 +5,7 @@ They are kept in `platform.alerts` and sent to a webhook, by a sensor of Dagster
 - `capability`: what this folder contributes
 - `sending`: compares what is wrong with what was reported, and sends messages
 - `security`: security events of the service
-- `causes`: problems grouped by their cause
-- `messages`: the texts of messages
+- `messages`: the texts of messages, and the causes that group problems
 - `webhook`: sends them
 - `sensors`: the sensors of Dagster, and the messages about runs that failed
 - `commands`: `seller-platform alerts`

@@ -1,14 +1,16 @@
-"""The texts of alerts: what is wrong, why, since when and the next step; none has a secret."""
+"""The texts of alerts: what is wrong, why, since when and the next step; none has a secret. Causes group problems."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
+from hashlib import blake2b
 from urllib.parse import quote, urlsplit
 
 from pydantic import SecretStr
 
 from seller_platform.commands import runnable, with_names
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.settings import Settings
 from seller_platform.warehouse.monitoring.problems import Problem
 
@@ -16,6 +18,14 @@ LONGEST_SENTENCE = 1_200
 _LONGEST_NAME = 80
 _SHORTEST_SECRET = 4
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[Bb]earer )[\w.~+/\-]+=*")
+# Every dataset fails with the same sentence where the upstream is away, or the grant was refused.
+_OF_UPSTREAM = ("failed", "postponed", "refused")
+_OF_DATASET = ("missing", "incomplete", "late")
+# A person decides about each account.
+_OF_ACCOUNT = ("held", "mismatched", "restated")
+_REQUEST = re.compile(r"\b(GET|POST|PUT|DELETE) /\S*")
+_ZONE = re.compile(r"\b[A-Z]\w+/[A-Z][\w/+\-]*")
+_NUMBER = re.compile(r"\d[\d.,:\-]*")
 
 
 def problem_text(problems: Sequence[Problem], names: Mapping[str, str], url: str | None, prefix: Sequence[str]) -> str:
@@ -99,3 +109,31 @@ def slack_payload(text: str) -> dict[str, object]:
     title, _, rest = escaped.partition("\n")
     body = f"*{title}*" + (f"\n{rest}" if rest else "")
     return {"text": escaped, "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": body[:3_000]}}]}
+
+
+def cause_of(problem: Problem) -> str:
+    """Return the key of a problem's cause."""
+    if problem.kind in _OF_UPSTREAM:
+        return key_of(common_part(problem))
+    parts = {**dict.fromkeys(_OF_ACCOUNT, f"{sorted(problem.accounts)}"), **dict.fromkeys(_OF_DATASET, "")}
+    return key_of(problem.kind, problem.dataset, parts.get(problem.kind, common_part(problem)))
+
+
+def common_part(problem: Problem) -> str:
+    """Return the sentence of a problem without accounts, zones, requests and numbers."""
+    named = () if problem.dataset == ACCOUNTS.name else problem.accounts
+    # Where the upstream fails, some messages say the next step, too.
+    step = problem.next_step if problem.kind in _OF_UPSTREAM else None
+    return without_names(f"{problem.message} {step or ''}".rstrip(" ."), named)
+
+
+def without_names(sentence: str, accounts: Iterable[str]) -> str:
+    """Return a sentence without these accounts, and without zones, requests and numbers."""
+    for account in accounts:
+        sentence = sentence.replace(account, "_")
+    return _NUMBER.sub("#", _ZONE.sub("zone", _REQUEST.sub("request", sentence)))
+
+
+def key_of(*parts: str) -> str:
+    """Return a short key of some texts."""
+    return blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()

@@ -13,9 +13,10 @@ from time import monotonic
 
 from sqlalchemy import Connection, text
 
-from seller_platform.alerts.causes import cause_of, common_part
 from seller_platform.alerts.messages import (
     LONGEST_SENTENCE,
+    cause_of,
+    common_part,
     problem_text,
     problem_title,
     slack_payload,

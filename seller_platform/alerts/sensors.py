@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from seller_platform.alerts.causes import key_of, without_names
-from seller_platform.alerts.messages import LONGEST_SENTENCE, title_part
+from seller_platform.alerts.messages import LONGEST_SENTENCE, key_of, title_part, without_names
 from seller_platform.alerts.sending import send_alerts, write
 from seller_platform.clocks import utc_now
 from seller_platform.commands import runnable

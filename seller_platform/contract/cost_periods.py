@@ -54,11 +54,6 @@ class CostElement:
     def _texts(self) -> tuple[str, ...]:
         return (self.cost_element, self.currency, self.provider or "", self.notes or "")
 
-    @property
-    def sort_key(self) -> tuple[tuple[str, ...], Decimal]:
-        """The sort key of the element in its period; upstreams send elements in any order."""
-        return (self._texts, self.amount)
-
 
 @dataclass(frozen=True)
 class CostPeriod:
@@ -91,7 +86,8 @@ class CostPeriod:
         """Whether both have the same days and agreeing elements."""
         if self.dates != other.dates or len(self.cost_elements) != len(other.cost_elements):
             return False
-        ordered = (sorted(period.cost_elements, key=attrgetter("sort_key")) for period in (self, other))
+        # Upstreams send elements in any order.
+        ordered = (sorted(each.cost_elements, key=attrgetter("_texts", "amount")) for each in (self, other))
         return all(element.agrees_with(twin) for element, twin in zip(*ordered, strict=True))
 
     def overlaps(self, other: "CostPeriod") -> bool:

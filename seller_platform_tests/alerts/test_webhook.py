@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from seller_platform.alerts.causes import without_names
-from seller_platform.alerts.messages import redacted, slack_payload
+from seller_platform.alerts.messages import redacted, slack_payload, without_names
 from seller_platform.alerts.webhook import post_message
 from seller_platform.errors import WebhookError
 from seller_platform_tests.support.http_upstream import FakeTime

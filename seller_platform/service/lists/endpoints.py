@@ -42,7 +42,15 @@ from seller_platform.service.lists.page_queries import (
     read_page,
     read_state,
 )
-from seller_platform.service.lists.pins import AS_OF_PARAMETER, Pin, next_link, read_pin, subject_of, write_pin
+from seller_platform.service.lists.pins import (
+    AS_OF_PARAMETER,
+    Pin,
+    moved_on,
+    next_link,
+    read_pin,
+    subject_of,
+    write_pin,
+)
 from seller_platform.service.lists.replica import require_read, unknown_to_replica
 from seller_platform.service.lists.state import ListState, database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
@@ -131,8 +139,9 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             if total is None:
                 page, state = await read_page(connection, selected, query)
                 total = page.total
-        if pin is not None:
-            pin.require_same(total, state)
+        # Rows may have changed otherwise than by a load, or what they are computed from.
+        if pin is not None and (total, state.others) != (pin.total, pin.others):
+            raise moved_on("the list can no longer be read as it was when the walk began")
         token = list_request.as_of
         if token is None and state.snapshot is not None:
             token = write_pin(Pin(now, total, state.others, state.snapshot), subject, state.database)

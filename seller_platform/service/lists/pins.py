@@ -21,7 +21,6 @@ from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, parse_form
 from seller_platform.service.lists.page_queries import ListRequest
-from seller_platform.service.lists.state import ListState
 
 PIN_HOURS = 24
 _PAGE = "page"
@@ -58,15 +57,6 @@ class Pin(Struct, frozen=True, array_like=True):
     others: str
     snapshot: str
 
-    def require_same(self, total: int, state: ListState) -> None:
-        """Return if a page shows the list as it was.
-
-        Raises:
-            ApiError: Rows were changed otherwise than by a load, or what they are computed from was.
-        """
-        if (total, state.others) != (self.total, self.others):
-            raise _moved_on("the list can no longer be read as it was when the walk began")
-
 
 def subject_of(dataset: Dataset, selected: SelectedAccounts, list_request: ListRequest) -> bytes:
     """Return what a pin belongs to: the accounts and parameters of a list, but for the page."""
@@ -96,11 +86,12 @@ def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
         raise InvalidParametersError({AS_OF: [problem]})
     pin = msgspec.json.decode(zlib.decompress(payload), type=Pin)
     if now - pin.now > timedelta(hours=PIN_HOURS):
-        raise _moved_on(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
+        raise moved_on(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
     return pin
 
 
-def _moved_on(problem: str) -> ApiError:
+def moved_on(problem: str) -> ApiError:
+    """Return the refusal to read a list as it was when the walk began."""
     return ApiError(f"{problem}; begin again with the first page, without as_of", status=410)
 
 
