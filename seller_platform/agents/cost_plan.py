@@ -58,8 +58,7 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         Line(f"line {number}", each.model_dump() | {"account": accounts[each.account].key})
         for number, each in enumerate(arguments.lines, 1)
     ]
-    listed = {each.key: each.account for each in accounts.values()}
-    target = costs_of_lines(lines, listed, Problems("the plan"))
+    target = costs_of_lines(lines, {each.key: each.account for each in accounts.values()}, Problems("the plan"))
     stored, as_of = stored_costs(asker.database, list(currencies))
     rows = [
         CostChangeRow(account=account, product=sku, **msgspec.structs.asdict(change))

@@ -64,8 +64,6 @@ class Dataset:
         doc: One sentence about a row.
         area: The endpoint's area in the API, and the asset's group.
         columns: The fields of a row, in the order of the table.
-        slicing: What one slice is.
-        source: How its rows are read.
         page_sizes: The values that `per_page` takes; empty where the endpoint has no such parameter.
         fixed_page_size: The rows of a full page where the endpoint chooses it.
         announces_total: Whether the endpoint sends `total`.

@@ -29,11 +29,8 @@ class PageFacts:
     """What the rows of a page add to their slice. With it, the same page need not be decoded again.
 
     Attributes:
-        rows: Their number.
-        hash_sum: The sum of their hashes.
         days: Rows by the value of the slice column.
         duplicate_keys: Rows whose key another row of the page has too.
-        unknown_fields: Fields that the contract does not know.
     """
 
     rows: int

@@ -152,8 +152,7 @@ def save_plan(
     """Store a plan and return it, or the stored one that has its UUID."""
     values = {"uid": uid, "made_at": made_at, "made_by": made_by, "source": source, "undo_of": undo_of}
     with database.begin() as connection:
-        stored = select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)
-        number = connection.execute(stored).scalar_one_or_none()
+        number = connection.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
         if number is None:
             number = connection.execute(insert(COST_PLANS).values(values).returning(COST_PLANS.c.id)).scalar_one()
             rows = [

@@ -45,13 +45,8 @@ from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, new
 RUN_TAG = "seller_platform/report_run"
 """The newest report of the account when the run was requested."""
 
-# Dagster ends an evaluation after 60 s; the last polls begin this early.
-_TICK_SECONDS = 40.0
-_POLLS_PER_TICK = 400
 _RUNS_PER_TICK = 50
-
 _MOST_HOURS = 168
-
 _STORED_WITHIN = timedelta(hours=6)
 _NOT_STORED = "it was ready, but no run stored its rows within six hours; the log of each run says why"
 
@@ -200,7 +195,8 @@ def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         database = warehouse.database
-        polls = poll_due(seller_api.api, database, clock=clock, seconds=_TICK_SECONDS, limit=_POLLS_PER_TICK)
+        # Dagster ends an evaluation after 60 s.
+        polls = poll_due(seller_api.api, database, clock=clock, seconds=40.0, limit=400)
         listed = frozenset(account_partitions(context.instance, placement.accounts_name))
         requests = tuple(_run_requests(warehouse.names, context.instance, listed, clock()))
         yield from requests

@@ -131,8 +131,7 @@ def poll_report(
 ) -> ReportJob:
     """Send one request about a job, store its next state, and return it."""
     ask = _requested if job.state is JobState.REQUESTED else _polled
-    after = ask(for_reports(api), account, job, now)
-    return _moved(database, job, after)
+    return _moved(database, job, ask(for_reports(api), account, job, now))
 
 
 def poll_due(

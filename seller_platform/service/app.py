@@ -242,8 +242,7 @@ def _status_route(store: Store) -> Route:
 def app_from_environment() -> Starlette:
     """Return the service of a worker, with the database and the options that its parent process has set."""
     send_traces(TRACED_AS, os.environ)
-    options = msgspec.json.decode(os.environ[OPTIONS], type=ServiceOptions)
-    return create_app(os.environ[DATABASE_URL], options)
+    return create_app(os.environ[DATABASE_URL], msgspec.json.decode(os.environ[OPTIONS], type=ServiceOptions))
 
 
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:

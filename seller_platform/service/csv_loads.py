@@ -30,8 +30,6 @@ _OF_PRODUCTS = (ACCOUNT, SKU, ASIN, PARENT_ASIN, PRODUCT_NAME, BUYBOX_PRICE, SAL
 _LARGEST_PRICE = Decimal(10) ** 12
 _LARGEST_COUNTS = {SALES_RANK: Decimal(10) ** 12, LEAD_TIME_DAYS: Decimal(10_000)}
 
-_ACCOUNTS = "SELECT DISTINCT account FROM seller.accounts ORDER BY 1"
-
 # The newest name that the rows have: of the stock first, then of the sales.
 _STORED = """
 WITH sent AS (SELECT DISTINCT * FROM unnest(%s::text[], %s::text[]) AS sent (account, sku)),
@@ -128,7 +126,7 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
         problems.add("it has no lines")
     with database.begin() as connection:
         driver = driver_of(connection)
-        accounts = [account for (account,) in driver.execute(_ACCOUNTS)]
+        accounts = [account for (account,) in driver.execute("SELECT DISTINCT account FROM seller.accounts ORDER BY 1")]
         products: dict[tuple[str, str], _Product] = {}
         position_of: dict[tuple[str, str], str] = {}
         stored = _stored_names(driver, lines)

@@ -49,8 +49,6 @@ class RequestNotes:
     """What is noted about a request for its metrics, its log line and the headers of its answer.
 
     Attributes:
-        rows: How many rows it is answered with.
-        login: How an attempt to log in ended.
         headers: Those of the answer, whatever it will be.
     """
 

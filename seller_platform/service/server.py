@@ -83,8 +83,7 @@ def run_service(
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
         os.environ[OPTIONS] = msgspec.json.encode(options).decode()
-        factory = "seller_platform.service.app:app_from_environment"
-        config = bounded(factory, factory=True, workers=workers)
+        config = bounded("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
         _LOG.info(_READY, url)
         supervisor = Multiprocess(config, sockets=[listener])
 

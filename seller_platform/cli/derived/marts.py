@@ -110,8 +110,7 @@ def build(
     """
     with open_stored_installation() as installation:
         settings = installation.settings
-        declared = marts_with(settings.profit_formula, settings.journal_accounts)
-        chosen = marts_named(names, declared)
+        chosen = marts_named(names, marts_with(settings.profit_formula, settings.journal_accounts))
         keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
         states = states_of(installation, chosen, keys, months)
         due = [state for state in states if not state.missing and (full or not state.is_current)]

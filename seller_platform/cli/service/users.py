@@ -63,8 +63,7 @@ def user() -> None:
 @result_options(DoneDocument)
 def user_add(*, email: str, name: str | None, database: Database, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
-    password = _password()
-    add_user(database, email, name or email.partition("@")[0], password)
+    add_user(database, email, name or email.partition("@")[0], _password())
     output.done(f"User {email} was added.")
 
 
@@ -85,8 +84,7 @@ def user_password(*, email: str, database: Database, output: Output) -> None:
 
     The password is read from standard input or a prompt.
     """
-    password = _password()
-    set_password(database, email, password)
+    set_password(database, email, _password())
     output.done(f"The password of {email} was changed; they must log in again.")
 
 

@@ -69,7 +69,6 @@ class CutBody:
     """The body of a page, cut into its rows and what stands beside them.
 
     Attributes:
-        rows: The bytes of the rows.
         container: Where they are.
     """
 

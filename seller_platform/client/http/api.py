@@ -265,8 +265,7 @@ class SellerApi:
         digest = xxh3_128_digest(former)
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless, digest=digest)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
-        next_query = next_query_of(raw, request.url)
-        return Answer(raw.body, next(tally), is_computed, next_query), decoded
+        return Answer(raw.body, next(tally), is_computed, next_query_of(raw, request.url)), decoded
 
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]

@@ -189,8 +189,7 @@ class ListReader:
             return rows.facts.duplicate_keys
         is_plain = self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=tags, extras=page.extras, page=self.pages)
-        has_key = query.dataset.key_positions
-        duplicates = len(rows) - len(set(map(self._identity, rows))) if has_key else 0
+        duplicates = len(rows) - len(set(map(self._identity, rows))) if query.dataset.key_positions else 0
         if page.key and is_plain:
             self.sink.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates

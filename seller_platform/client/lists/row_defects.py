@@ -13,8 +13,6 @@ from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.errors import ContractViolationError
 
 _ROWS_NAMED = 5
-_MOST_UNREADABLE = 3
-_ROWS_FOR_EACH = 10
 """A list is refused where more than three values of a column cannot be read, and more than one of ten rows."""
 
 
@@ -81,7 +79,7 @@ class RowDefects:
             ContractViolationError: More than three values of a column, and more than a tenth, cannot be read.
         """
         for column, count in self._unreadable.items():
-            if count > _MOST_UNREADABLE and _ROWS_FOR_EACH * count > rows:
+            if count > 3 and 10 * count > rows:
                 problem = f"{count} of {rows} values of {column} cannot be read; {self._first[column]}"
                 raise ContractViolationError(what, f"{problem}. More than a tenth is no list that can be believed")
 

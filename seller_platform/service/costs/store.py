@@ -247,8 +247,7 @@ async def delete_periods(
             snapshot = await _snapshot(connection, account)
             of_account = list(skus.get(account.key, ()))
             values = {"account": account.key, "snapshot": snapshot, "skus": of_account}
-            chosen = {**values, "first_day": first, "last_day": last}
-            deletion = await connection.execute(_DELETE, chosen)
+            deletion = await connection.execute(_DELETE, {**values, "first_day": first, "last_day": last})
             count, rows_hash = await deletion.fetchone() or (0, Decimal(0))
             if count:
                 await apply_costs(connection, account.key, of_account, added=-count, rows_hash=rows_hash)

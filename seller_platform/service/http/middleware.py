@@ -21,7 +21,6 @@ ErrorAnswer = Callable[[Request, Exception], Response]
 
 REQUEST_ID = "X-Request-Id"
 _LOG = logging.getLogger("seller_platform.service.access")
-_CLIENT_CLOSED = 499  # as nginx counts a client that hung up before its answer
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -74,7 +73,7 @@ class Envelop:
             with self._measures.under_way.track_inprogress():
                 await self._app(inner, receive, pass_on)
         except ClientDisconnect:
-            status = status or _CLIENT_CLOSED
+            status = status or 499  # as nginx counts a client that hung up before its answer
         except Exception as error:
             if status or not isinstance(error, ApiError | WarehouseUnavailableError):
                 _LOG.exception("request %s failed", request_id)

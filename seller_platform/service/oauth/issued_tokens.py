@@ -24,12 +24,7 @@ _RANDOM_BYTES = 32
 
 @dataclass(frozen=True)
 class IssuedTokens:
-    """An access token and the refresh token that came with it.
-
-    Attributes:
-        user_id: The user for whom the access token acts.
-        scopes: What the access token may do.
-    """
+    """An access token and the refresh token that came with it."""
 
     access_token: str = field(repr=False)
     refresh_token: str = field(repr=False)

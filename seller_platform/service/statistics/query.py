@@ -103,7 +103,6 @@ async def read_statistics(
     the days before were not read, nothing is compared.
 
     Args:
-        days: The requested days of each selected account.
         list_request: Its currency, or that of the first account, is the currency of all amounts.
 
     Raises:
