@@ -15,7 +15,6 @@ from seller_platform.settings import Settings
 from seller_platform.warehouse.monitoring.problems import Problem
 
 LONGEST_SENTENCE = 1_200
-_LONGEST_NAME = 80
 _SHORTEST_SECRET = 4
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[Bb]earer )[\w.~+/\-]+=*")
 # Every dataset fails with the same sentence where the upstream is away, or the grant was refused.
@@ -57,7 +56,7 @@ def problem_title(problems: Sequence[Problem], names: Mapping[str, str], prefix:
     for dataset, of_dataset in by_dataset.items():
         named = []
         for account, month in [part for each in of_dataset for part in zip(each.accounts, each.months, strict=True)]:
-            titled = f"{names[account][:_LONGEST_NAME]} ({account})" if names.get(account) else account
+            titled = f"{names[account][:80]} ({account})" if names.get(account) else account
             named.append(f"{titled}, {month:%Y-%m}" if month else titled)
         slices = sum(each.slices for each in of_dataset)
         subjects.append(title_part(_asset(dataset, prefix), [*dict.fromkeys(named)], slices))

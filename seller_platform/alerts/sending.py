@@ -34,7 +34,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.security_events import SecurityEvent
 
 _MESSAGES_AT_ONCE = 10
-_SENDING_SECONDS = 5.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,7 +168,7 @@ def deliver(database: Database, settings: Settings) -> str:
     After a failure the webhook counts as unreachable, and all others wait, too.
     """
     began, webhook_url = monotonic(), settings.alert_webhook_url
-    while webhook_url is not None and monotonic() - began < _SENDING_SECONDS:
+    while webhook_url is not None and monotonic() - began < 5.0:
         with database.begin() as connection:
             waiting = connection.execute(_NEXT).one_or_none()
             if waiting is None:

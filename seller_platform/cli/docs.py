@@ -21,7 +21,6 @@ from seller_platform.documentation import NOTEBOOK, PAGES, DocumentPage, page_na
 from seller_platform.errors import RequestError
 from seller_platform.files import create_atomically
 
-_WIDEST = 100
 COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 """Where a generated part of a page begins or ends."""
 _IMAGE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
@@ -185,7 +184,7 @@ def rendered(page: DocumentPage, *, width: int) -> str:
     class PageMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "table_open": Table}
 
-    console = new_console(min(width, _WIDEST), sys.stdout)
+    console = new_console(min(width, 100), sys.stdout)
     text = _IMAGE.sub(r"*(Picture: \1.)*", COMMENT.sub("", page.text))
     paths = [(page.path.parent / target).resolve() for _, target in _LINK.findall(text) if target]
     linked = [each.name for each in PAGES if each.path.resolve() in paths and each.name != page.name]

@@ -19,9 +19,7 @@ from seller_platform.network import http_client
 PORT = click.IntRange(0, 65_535)
 """The values of options that take a port."""
 
-_READY_SECONDS = 60
 _STARTS_A_MINUTE = 5
-_CHILDREN_SECONDS = 5
 _HURRIED_SECONDS = 0.4
 
 
@@ -83,7 +81,7 @@ class Program:
                     break
                 self._kill(signal.SIGKILL if interruption.is_ending() else number)
             # End its children too, and wait for them: a child that is still ending would keep the embedded server.
-            deadline = time.monotonic() + _CHILDREN_SECONDS
+            deadline = time.monotonic() + 5
             while self._kill(signal.SIGKILL) and time.monotonic() < deadline:
                 time.sleep(0.02)
         interruption.unregister(self._ending)
@@ -136,7 +134,7 @@ def await_answer(url: str, program: Program) -> None:
     Raises:
         SellerPlatformError: The process ended, or did not answer in time.
     """
-    deadline = time.monotonic() + _READY_SECONDS
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not program.has_ended:
         with suppress(httpx.TransportError), http_client(url, timeout=5) as http:
             if http.get(url).is_success:

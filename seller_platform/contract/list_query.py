@@ -8,8 +8,6 @@ from seller_platform.contract.dataset import Dataset, Source
 from seller_platform.contract.window import Window
 from seller_platform.contract.wire import AS_OF
 
-_LONGEST_AS_OF = 1_000
-
 
 @dataclass(frozen=True)
 class ListQuery:
@@ -57,6 +55,6 @@ class ListQuery:
             link: The parameters of the link; None is returned if it changes others than the page and the moment.
         """
         as_of = link.get(AS_OF)
-        if not as_of or len(as_of) > _LONGEST_AS_OF:
+        if not as_of or len(as_of) > 1_000:
             return None
         return as_of if replace(self, page=self.page + 1, as_of=as_of).params == link else None

@@ -12,7 +12,6 @@ from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 
-_ROWS_SHOWN = 200
 _LARGEST_PLAN = 2**63 - 1
 
 
@@ -72,7 +71,7 @@ def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue
             "periods": ", ".join(map(str, changes_of(each.before, each.wanted))),
             "problem": each.problem or "",
         })
-        for each in plan.writes[:_ROWS_SHOWN]
+        for each in plan.writes[:200]
     ]  # fmt: skip
     return {
         "plan": plan.id,

@@ -40,7 +40,6 @@ MONTH = "month"
 KEPT = timedelta(days=7)
 """How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
 
-_COMMITS_OF_A_CHECKPOINT = 100
 _COMMIT_ONLY = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """A checkpoint is written only of synced commits, and commits are deleted only before a synced checkpoint."""
 
@@ -131,7 +130,7 @@ def replace_rows(
         post_commithook_properties=_COMMIT_ONLY,
     )
     _sync(table, url, first)
-    if table.version() % _COMMITS_OF_A_CHECKPOINT == 0:
+    if table.version() % 100 == 0:
         _write_checkpoint(table, url)
 
 

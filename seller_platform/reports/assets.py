@@ -45,7 +45,6 @@ from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, new
 RUN_TAG = "seller_platform/report_run"
 """The newest report of the account when the run was requested."""
 
-_RUNS_PER_TICK = 50
 _MOST_HOURS = 168
 _STORED_WITHIN = timedelta(hours=6)
 _NOT_STORED = "it was ready, but no run stored its rows within six hours; the log of each run says why"
@@ -227,7 +226,7 @@ def _run_requests(
     keys = {name: f"{name}:{now:%Y-%m-%dT%H:%M}"[:-1] for name in jobs}
     of_jobs = (under_way(tags={RUN_TAG: [*jobs]}), dg.RunsFilter(tags={"dagster/run_key": [*keys.values()]}))
     begun = {run.tags[RUN_TAG] for each in of_jobs for run in instance.get_runs(each)}
-    for name in islice((name for name in jobs if name not in begun), _RUNS_PER_TICK):
+    for name in islice((name for name in jobs if name not in begun), 50):
         account = jobs[name].account
         tags = {ACCOUNT_TAG: account, RUN_TAG: name, **names.title_tags([account])}
         yield dg.RunRequest(keys[name], partition_key=account, tags=tags)

@@ -25,7 +25,6 @@ ACCOUNTS, MONTHS = 3, 24
 ORDERS_PER_MONTH = 300
 SEED = 1
 
-_LOCK = 0x5A4DB0
 _MOST_MONTHS = 600
 _RATE_DAYS_BEFORE = 7
 _ACCOUNTS = table_for(dataset_named("accounts"))
@@ -90,7 +89,7 @@ def load_sandbox(
     periods = {key: Window(first, day) for key, day in days.items()}
     period = Window(first, max(days.values()))
     with database.begin() as connection:
-        lock(connection, _LOCK)
+        lock(connection, 0x5A4DB0)
         earlier = connection.execute(select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)).scalars()
         keys = {*earlier, *(sandbox.key for sandbox in chosen)}
         forget_sums(connection, sorted(keys))

@@ -12,7 +12,6 @@ from seller_platform.contract import Account
 CONNECTION = "sandbox"
 """The value of `connection` in `seller.accounts` for the sandbox's rows."""
 
-_FIRST_ID = 1001
 _SIZES = (1.0, 0.6, 0.05)
 
 _PER_EURO = {
@@ -102,7 +101,7 @@ def account_at(number: int, seed: int) -> SandboxAccount:
     rng = Random(f"seller {seed} {number}")
     title = f"{_TITLES[number % len(_TITLES)]} {marketplace.country}"
     account = Account(
-        id=_FIRST_ID + number,
+        id=1001 + number,
         title=title if number < len(_TITLES) else f"{title} {number + 1}",
         country_code=marketplace.country,
         currency_code=marketplace.currency,

@@ -38,7 +38,6 @@ from seller_platform.settings import Settings
 Endpoint = Callable[[Request], Awaitable[Response]]
 _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it is for
 
-_MOST_TOKENS = 10_000
 _WINDOW_SECONDS = 60
 RETRY_SECONDS = 1
 WAIT_SECONDS = 10.0
@@ -178,7 +177,7 @@ class Admission:
                 if user is None:
                     async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
                         user = (await authenticate(connection, request, resource=key[1])).id
-                    while len(self._users) >= _MOST_TOKENS:
+                    while len(self._users) >= 10_000:
                         del self._users[next(iter(self._users))]
                     self._users[key] = user
                 self._rates.count(request, key[0], user)

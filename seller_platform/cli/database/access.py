@@ -17,8 +17,6 @@ from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_serv
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
 from seller_platform.warehouse.schema.readers import save_reader
 
-_LOOK_SECONDS = 1.0
-
 
 class DesktopLogin(Document, frozen=True):
     """The login for desktop clients.
@@ -82,7 +80,7 @@ def run(*, new_password: bool, output: Output) -> None:
         server = embedded_server(settings.home, settings.root_data_folder)
         with suppress(KeyboardInterrupt):
             _show(output, server.port, password)
-            while not threading.Event().wait(_LOOK_SECONDS):
+            while not threading.Event().wait(1.0):
                 if server.revive():
                     output.say(f"PostgreSQL ended unexpectedly and is started again, on port {server.port}.")
 

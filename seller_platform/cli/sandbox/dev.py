@@ -31,8 +31,6 @@ from seller_platform.settings import DEMO_FOLDER
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.marts import MARTS
 
-_LOOK_SECONDS = 1.0
-_DAYS = 30
 _UNFINISHED = ("NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
@@ -144,7 +142,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             output.line("Ctrl-C ends everything.")
             refreshes = LiveRefreshes(address, programs[2]) if is_live else None
             while True:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(1.0)
                 if refreshes is not None:
                     refreshes.request()
                 if stack.server.revive():
@@ -167,7 +165,7 @@ def _prepare(installation: Installation, stack: LocalStack, output: Output) -> s
 def _load_last_month(installation: Installation, output: Output) -> Mapping[str, str]:
     """Load the months of the last 30 days, build their marts, and return why parts failed, by their names."""
     today = utc_now().date()
-    since = (today - timedelta(days=_DAYS)).replace(day=1)
+    since = (today - timedelta(days=30)).replace(day=1)
     synced = run_sync(installation, SliceOptions(), output, not_before=since)
     keys = [each.key for each in listed(installation.database)]
     months = list(Window(since, Window.month_of(today).end).months())

@@ -16,7 +16,6 @@ DAYS_AGO = 60
 """How many days ago a live sandbox begins."""
 
 _DAY = click.DateTime(["%Y-%m-%d"])
-_WAIT_SECONDS = 1.0
 
 
 @click.command()
@@ -71,4 +70,4 @@ def live(
                 time.sleep(max(0.0, began + lasts - time.monotonic()))
                 began = time.monotonic()
             else:
-                time.sleep(_WAIT_SECONDS)
+                time.sleep(1.0)

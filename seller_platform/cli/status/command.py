@@ -21,7 +21,6 @@ from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
 _COVERED = ("dataset", "last_day", "missing_days", "rows", "age_hours")
-_CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
 
 
@@ -73,7 +72,7 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
         height = None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1  # the last line is the shell's prompt
         lines = screen(state, width, height, data) if state.grants or state.problems else []
     text = "\n".join(lines)
-    output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
+    output.line(f"\x1b[H\x1b[2J{text}" if clears else text) if lines else output.say(_first_step(installation))
     return state.problems
 
 

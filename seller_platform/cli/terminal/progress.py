@@ -12,8 +12,6 @@ from seller_platform.cli.terminal.colours import is_terminal, shows_colours
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_WAIT_SECONDS = 0.5  # a step that ends sooner shows nothing
-
 _lock = threading.RLock()
 _shown: "Progress | None" = None  # of all steps: a process has one terminal
 
@@ -77,7 +75,7 @@ def progress(words: str, total: int | None = None) -> Iterator[Step]:
     if not is_terminal(sys.stderr):
         yield step
         return
-    timer = threading.Timer(_WAIT_SECONDS, step.begin)
+    timer = threading.Timer(0.5, step.begin)  # a step that ends sooner shows nothing
     timer.daemon = True
     timer.start()
     try:

@@ -100,7 +100,6 @@ CACHING = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 """Headers of pages: a client may keep them, and asks each time whether they are still right."""
 
 _TAG = re.compile(r'W/"([0-9]{1,19})-([A-Za-z0-9_-]{22})"')
-_MOST_TAGS = 50
 _RATE = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
 _SERVICE = version("seller-platform")
 
@@ -133,7 +132,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             name = PageName(subject, list_request, days, pin)
             page, total = None, None
             sent = ",".join(request.headers.getlist("if-none-match"))
-            if tags := [match[0] for match, _ in zip(_TAG.finditer(sent), range(_MOST_TAGS), strict=False)]:
+            if tags := [match[0] for match, _ in zip(_TAG.finditer(sent), range(50), strict=False)]:
                 state = await read_state(connection, selected, query)
                 total = name.total_of_equal(tags, state)
             if total is None:

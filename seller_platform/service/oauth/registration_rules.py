@@ -9,7 +9,6 @@ from seller_platform.service.http.addresses import is_loopback
 
 MOST_REDIRECT_URIS = 100
 LONGEST_NAME = 100
-_LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
 _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([0-9]{1,5}))?((?:[/?].*)?)")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
@@ -53,7 +52,7 @@ def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
         InvalidValueError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
             answer to an authorization request adds.
     """
-    if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
+    if len(uri) > 2_000 or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
         raise _refused("must be a URI of at most 2000 ASCII characters without spaces", uri)
     try:
         parts = urlsplit(uri)

@@ -14,8 +14,6 @@ from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.openapi import example_of, operations, without_references
 
-_DEEPEST = 5
-
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page shows of a document, with the endpoints by area."""
@@ -85,7 +83,7 @@ def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
                 continue
             seen.add(path)
             yield _field(path, inner, inner.get("description", ""), is_required=name in required)
-            if depth < _DEEPEST:
+            if depth < 5:
                 yield from _fields(inner, path, depth + 1)
 
 

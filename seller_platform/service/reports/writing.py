@@ -39,7 +39,6 @@ UPDATE service.report_jobs
 SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, finished_at = now()
 WHERE id = %s
 """
-_PROGRESS_SECONDS = 0.25
 
 
 async def write_report(store: Store, connection: Connection, job: ReportRequestJob, *, most_bytes: int) -> None:
@@ -79,7 +78,7 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
                     f"{most_bytes}; request it again when they are deleted, or request less",
                     cause="reports",
                 )
-            if time.monotonic() - noted > _PROGRESS_SECONDS:
+            if time.monotonic() - noted > 0.25:
                 noted = time.monotonic()
                 async with store.connection() as other:
                     await other.execute(_PROGRESS, (written * 100 // rows[0][1], job.id))
