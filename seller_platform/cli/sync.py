@@ -166,22 +166,6 @@ dataset_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class SyncScope:
-    """What a sync reads.
-
-    Attributes:
-        since: The first day of history.
-        months: The months to read as a whole; None for what may have changed.
-        lookups_too: Datasets that take a request for each product are read, even if they were read today.
-    """
-
-    datasets: Sequence[Dataset]
-    since: date
-    months: Sequence[Window] | None
-    lookups_too: bool
-
-
 @click.command()
 @account_option
 @dataset_option
@@ -229,11 +213,11 @@ def sync(
     selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month, full)
     if only_plan:
         with open_stored_installation() as installation:
-            scope = plan_scope(installation, selection)
+            datasets, since, months, lookups_too = plan_scope(installation, selection)
             chosen = accounts_named(installation.database, selection.accounts)
-            planner = planner_for(installation, chosen, scope.since)
+            planner = planner_for(installation, chosen, since)
             with output.progress("Reading the receipts"):
-                slices = planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too)
+                slices = planner.requested(datasets, months, lookups_too=lookups_too)
             show_plan(planner, slices, output)
         return
     with open_served_installation() as installation:
@@ -266,11 +250,11 @@ def run_sync(
     from seller_platform.ingest.loads.processes import processes_for
 
     settings, database = installation.settings, installation.database
-    scope = plan_scope(installation, selection)
+    datasets, _, months, lookups_too = plan_scope(installation, selection)
     # Definitions have the partitions that history has when they load, so it is extended first.
     since = keep_history_start(database, history_start_in(database, settings, selection.first_month))
-    if scope.months and scope.months[0].start < since.replace(day=1):
-        since = scope.months[0].start
+    if months and months[0].start < since.replace(day=1):
+        since = months[0].start
         extend_history(database, since)
         output.say(
             f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
@@ -291,7 +275,7 @@ def run_sync(
         chosen = [each for each in accounts_named(database, selection.accounts) if each.connection in read]
         planner = planner_for(installation, chosen, max(since, not_before))
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
-        division = planner.divide(planner.requested(scope.datasets, scope.months, lookups_too=scope.lookups_too))
+        division = planner.divide(planner.requested(datasets, months, lookups_too=lookups_too))
         postpone(database, division)
         requests = [each.request for each in division.in_order()]
         results = []
@@ -342,8 +326,12 @@ def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -
     return Synced(receipts, {name: str(error) for name, error in failures.items()}, titles=account_titles(database))
 
 
-def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope:
-    """Return what a sync would read, and change nothing.
+def plan_scope(
+    installation: Installation, selection: SliceOptions
+) -> tuple[Sequence[Dataset], date, Sequence[Window] | None, bool]:
+    """Return the datasets that a sync would read, the first day of history, and the months to read as a whole, if any.
+
+    The last value says whether datasets that take a request for each product are read, even if they were read today.
 
     Raises:
         NotConnectedError: No connection is authorised yet.
@@ -359,7 +347,7 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
         months = months_of_history(selection.first_month, selection.last_month, since)
     lookups_too = selection.full or bool(selection.datasets)
     first_day = min(since, months[0].start) if months else since
-    return SyncScope(datasets, first_day, months if selection.whole else None, lookups_too)
+    return datasets, first_day, months if selection.whole else None, lookups_too
 
 
 def planner_for(installation: Installation, chosen: Sequence[KnownAccount], since: date) -> "Planner":
