@@ -43,10 +43,7 @@ _COMMANDS = {
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
     "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
-    "status": (
-        "status.command",
-        "Show on one screen what is stored, late, held or failed, with the command for each.",
-    ),
+    "status": ("status.command", "Show on one screen what is stored, late, held or failed, with the command for each."),
     "acknowledge": (
         "inspection.acknowledge",
         "Note that a person knows a problem, so that it neither fails nor alerts.",
