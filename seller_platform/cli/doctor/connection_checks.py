@@ -31,7 +31,6 @@ from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.postgres.database import Database
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
-_REQUEST_SECONDS = 10.0
 
 
 def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
@@ -80,7 +79,7 @@ def examine_connection(
 
 def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
     try:
-        answer = probe(upstream.base_url, timeout_seconds=_REQUEST_SECONDS)
+        answer = probe(upstream.base_url)
     except UpstreamUnavailableError as error:
         moved = "set SELLER_API_BASE_URL and run `seller-platform connect --replace --keep-grant`"
         step = f"check the address, the network and the proxy; if it moved, {moved}"
@@ -129,7 +128,7 @@ def _trial(name: str, upstream: Upstream, pair: TokenPair, database: Database) -
     try:
         meter = meter_of(upstream, name, database)
         with SellerApi(upstream.base_url, auth=TokenAuth(pair.access_token), meter=meter) as api:
-            api.impatient(_REQUEST_SECONDS).get(USER_ME)
+            api.impatient(10.0).get(USER_ME)
     except RequestRefusedError as error:
         if error.status == 401:
             step = f"`seller-platform sync`, which refreshes it; if that fails, {again}"

@@ -83,7 +83,6 @@ def open_local_stack(
     Args:
         home: The home folder of the installation; the stack's folder is `sandbox` inside it.
         port: The port of the service; without it, a free one.
-        accounts: How many accounts are generated.
         months: How many months of their sales, up to yesterday.
         history_months: How many of the newest months history begins with, where it has not begun; all by default.
         today: The day of which the sandbox is; without it, the present day.
