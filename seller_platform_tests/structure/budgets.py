@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_100,
-    "cli": 6_844,
+    "cli": 6_827,
     "orchestration": 4_956,
     "service": 10_588,
     "sandbox": 2_064,
