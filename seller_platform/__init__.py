@@ -45,10 +45,7 @@ if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a na
 __version__ = "1.0.0"
 __all__ = ["SellerPlatformComponent", "read"]
 
-_MODULES = {
-    "SellerPlatformComponent": "seller_platform.orchestration.component",
-    "read": "seller_platform.reading",
-}
+_MODULES = {"SellerPlatformComponent": "seller_platform.orchestration.component", "read": "seller_platform.reading"}
 
 
 if not TYPE_CHECKING:  # for the type checker, other names do not exist

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.errors import (
-    InvalidSettingError,
-    SellerPlatformError,
-    UpstreamError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import InvalidSettingError, SellerPlatformError, UpstreamError, UpstreamUnavailableError
 from seller_platform.network import except_this_machine, http_client, is_this_machine, proxy_of
 from seller_platform_tests.structure.source import modules
 from seller_platform_tests.support.http_upstream import FakeTime
@@ -146,10 +141,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_that_names_the_variable(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", value)
 
-    for ask in (
-        lambda: api_at("https://api.example"),
-        lambda: http_client("http://api.example"),
-    ):
+    for ask in (lambda: api_at("https://api.example"), lambda: http_client("http://api.example")):
         with pytest.raises(InvalidSettingError, match=problem):
             ask()
     with sending(framed(b"[]")) as url, api_at(url) as api:

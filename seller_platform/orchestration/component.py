@@ -156,12 +156,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         """Return the definitions for a project with a folder of components."""
         return self.definitions()
 
-    def definitions(
-        self,
-        settings: Settings | None = None,
-        *,
-        daily: Sequence[dg.OpDefinition] = (),
-    ) -> dg.Definitions:
+    def definitions(self, settings: Settings | None = None, *, daily: Sequence[dg.OpDefinition] = ()) -> dg.Definitions:
         """Return the definitions.
 
         Args:

@@ -103,10 +103,7 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
         f"shop_market_{name}"
         for name in ("coverage", "discover_accounts", "report_jobs", "requested_loads", "marts_and_exports")
     }
-    assert {name for name, keys in schedules.items() if not keys} == {
-        "shop_market_orders_today",
-        "shop_market_daily",
-    }
+    assert {name for name, keys in schedules.items() if not keys} == {"shop_market_orders_today", "shop_market_daily"}
     for keys in (*sensors.values(), *schedules.values()):
         assert all(list(key.path[:2]) == PREFIX for key in keys)
     # Without schedules nothing waits for what they would read.

@@ -67,11 +67,7 @@ class Upstream:
     @property
     def token_endpoint(self) -> TokenEndpoint:
         return TokenEndpoint(
-            self.base_url,
-            self.client_id,
-            self.client_secret,
-            self.redirect_uri,
-            silence_seconds=self.silence_seconds,
+            self.base_url, self.client_id, self.client_secret, self.redirect_uri, silence_seconds=self.silence_seconds
         )
 
     def as_connection(self, name: str) -> KnownConnection:

@@ -147,10 +147,7 @@ def hold_always(
 
     def hold_on() -> None:
         while not ended.is_set():
-            with (
-                suppress(SellerPlatformError, DagsterPostgresException, DBAPIError),
-                connected() as connection,
-            ):
+            with suppress(SellerPlatformError, DagsterPostgresException, DBAPIError), connected() as connection:
                 if connection is None:
                     return
                 with releasing(connection):

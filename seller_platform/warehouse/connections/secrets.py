@@ -14,13 +14,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, text
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
-from seller_platform.files import (
-    create_atomically,
-    delete_leftovers,
-    make_folders,
-    sync_written,
-    write_atomically,
-)
+from seller_platform.files import create_atomically, delete_leftovers, make_folders, sync_written, write_atomically
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 

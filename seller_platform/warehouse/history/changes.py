@@ -143,8 +143,7 @@ def _rows(
         row
         for table, condition in ((former, gone), (stored, kept))
         for row in _fetched(
-            connection,
-            _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then),
+            connection, _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then)
         )
     ]
     came = _of_account(dataset, stored, account, None).where(stored.c[LOCAL_DAY] == now)

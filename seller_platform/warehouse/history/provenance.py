@@ -119,11 +119,7 @@ def _invalid_key(dataset: Dataset, problem: str) -> RequestError:
 
 
 def explain(
-    database: Database,
-    dataset: Dataset,
-    conditions: Mapping[str, str],
-    *,
-    account: str | None = None,
+    database: Database, dataset: Dataset, conditions: Mapping[str, str], *, account: str | None = None
 ) -> tuple[int, tuple[Provenance, ...]]:
     """Return how many stored rows meet the conditions, and the origin of the first ones.
 

@@ -64,12 +64,7 @@ def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Compo
     money = [sql.Identifier(column.name) for column in dataset.money]
     return sql.SQL("SELECT {selected} FROM {source} WHERE {condition} GROUP BY {groups}").format(
         selected=sql.SQL(", ").join(
-            [
-                groups[0],
-                sql.SQL("count(*)"),
-                *groups[1:],
-                *(sql.SQL("sum({})").format(column) for column in money),
-            ]
+            [groups[0], sql.SQL("count(*)"), *groups[1:], *(sql.SQL("sum({})").format(column) for column in money)]
         ),
         source=source,
         condition=condition,

@@ -27,14 +27,7 @@ from seller_platform.warehouse.loads.copy_format import LINE_VERSION, RowDigest,
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.judgement import Reading, ReadingPart
-from seller_platform.warehouse.loads.profiles import (
-    NO_ROWS,
-    Sums,
-    changed_days,
-    combined,
-    restatement,
-    stored_profile,
-)
+from seller_platform.warehouse.loads.profiles import NO_ROWS, Sums, changed_days, combined, restatement, stored_profile
 from seller_platform.warehouse.loads.receipts import REPORT_ID, Receipt, Slice
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing

@@ -14,14 +14,7 @@ from types import MappingProxyType
 from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.errors import WarehouseError
 from seller_platform.files import free_room
-from seller_platform.warehouse.loads.copy_format import (
-    HASH_BYTES,
-    Row,
-    RowDigest,
-    RowWriter,
-    as_csv,
-    sum_of_hashes,
-)
+from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, as_csv, sum_of_hashes
 
 _BYTES_IN_MEMORY = 8 << 20
 _CHUNK_BYTES = 1 << 20
@@ -57,13 +50,7 @@ class Spool:
         pages: The pages of this reading that are known to the next one, by key.
     """
 
-    def __init__(
-        self,
-        name: str,
-        account: str,
-        load_id: int,
-        known: Mapping[bytes, PageFacts] = NO_PAGES,
-    ) -> None:
+    def __init__(self, name: str, account: str, load_id: int, known: Mapping[bytes, PageFacts] = NO_PAGES) -> None:
         """Open an empty spool.
 
         Args:
@@ -138,12 +125,7 @@ class Spool:
         self.days.update(facts.days)
 
     def _written(
-        self,
-        rows: Sequence[Row],
-        tags: Sequence[str | None],
-        extras: Mapping[int, str],
-        account: str,
-        page: int,
+        self, rows: Sequence[Row], tags: Sequence[str | None], extras: Mapping[int, str], account: str, page: int
     ) -> PageFacts:
         """Write the rows of one page to the file, and return what they add to the slice."""
         key = tuple(tags)

@@ -30,14 +30,4 @@ from seller_platform.warehouse.marts.declaration import (
 )
 from seller_platform.warehouse.marts.registry import MARTS, marts_with
 
-__all__ = [
-    "MARTS",
-    "Chart",
-    "ChartForm",
-    "Input",
-    "Mart",
-    "MartCheck",
-    "MartColumn",
-    "MartParameter",
-    "marts_with",
-]
+__all__ = ["MARTS", "Chart", "ChartForm", "Input", "Mart", "MartCheck", "MartColumn", "MartParameter", "marts_with"]

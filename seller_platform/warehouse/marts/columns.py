@@ -74,10 +74,7 @@ REFUNDS = MartColumn(
     OF_LEDGER,
 )
 PLATFORM_FEES = MartColumn(
-    "platform_fees",
-    Kind.MONEY,
-    "Fees of the marketplace, by the day they were posted, as a positive cost.",
-    OF_LEDGER,
+    "platform_fees", Kind.MONEY, "Fees of the marketplace, by the day they were posted, as a positive cost.", OF_LEDGER
 )
 STEPS = (
     MartColumn(

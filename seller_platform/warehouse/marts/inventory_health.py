@@ -129,11 +129,7 @@ INVENTORY_HEALTH = Mart(
             nullable=True,
         ),
         MartColumn(
-            "inbound_units",
-            Kind.INTEGER,
-            "Units on their way in.",
-            ("inventory.afn_inbound_quantity",),
-            nullable=True,
+            "inbound_units", Kind.INTEGER, "Units on their way in.", ("inventory.afn_inbound_quantity",), nullable=True
         ),
         MartColumn(
             "own_warehouse_units",
@@ -231,10 +227,6 @@ INVENTORY_HEALTH = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.BARS,
-        "SKUs by stock-out risk",
-        "number of SKUs",
-        sql.SQL(_CHART),
-        "The inventory lists no SKU.",
+        ChartForm.BARS, "SKUs by stock-out risk", "number of SKUs", sql.SQL(_CHART), "The inventory lists no SKU."
     ),
 )

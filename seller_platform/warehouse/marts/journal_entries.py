@@ -20,12 +20,7 @@ from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import NO_CURRENCY, OWN_CURRENCY
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
 from seller_platform.warehouse.marts.rules.formulas import PAYOUTS
-from seller_platform.warehouse.marts.rules.journal_accounts import (
-    BALANCE,
-    DEFAULT_ACCOUNTS,
-    UNMAPPED,
-    JournalAccounts,
-)
+from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, UNMAPPED, JournalAccounts
 from seller_platform.warehouse.schema.currencies import digits_of
 
 PENDING = 2**63 - 1
@@ -351,11 +346,7 @@ _JOURNAL = Mart(
     query=sql.SQL("SELECT").format(),
     checks=(),
     chart=Chart(
-        ChartForm.BARS,
-        "Posted to the accounts",
-        "{currency} in the month",
-        sql.SQL(_CHART),
-        "Nothing was posted.",
+        ChartForm.BARS, "Posted to the accounts", "{currency} in the month", sql.SQL(_CHART), "Nothing was posted."
     ),
 )
 

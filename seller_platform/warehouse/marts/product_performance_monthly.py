@@ -203,10 +203,6 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.BARS,
-        "The ten SKUs that sold most",
-        "{currency} in the month",
-        sql.SQL(_CHART),
-        "Nothing was sold.",
+        ChartForm.BARS, "The ten SKUs that sold most", "{currency} in the month", sql.SQL(_CHART), "Nothing was sold."
     ),
 )

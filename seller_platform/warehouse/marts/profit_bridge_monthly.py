@@ -169,10 +169,7 @@ _BRIDGE = Mart(
         replace(columns.MONTH, of=("daily_product_sales.date", "transactions.posted_date")),
         columns.CURRENCY,
         MartColumn(
-            "formula",
-            Kind.TEXT,
-            "`standard`, or the name in the file of SELLER_PLATFORM_PROFIT_FORMULA.",
-            key=True,
+            "formula", Kind.TEXT, "`standard`, or the name in the file of SELLER_PLATFORM_PROFIT_FORMULA.", key=True
         ),
         MartColumn(
             "line",

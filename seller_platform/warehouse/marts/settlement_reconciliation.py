@@ -290,11 +290,7 @@ SETTLEMENT_RECONCILIATION = Mart(
             nullable=True,
         ),
         MartColumn(
-            "found",
-            Kind.MONEY,
-            "What the second source says; null where it is not loaded.",
-            _OF_FOUND,
-            nullable=True,
+            "found", Kind.MONEY, "What the second source says; null where it is not loaded.", _OF_FOUND, nullable=True
         ),
         MartColumn("difference", Kind.MONEY, "`found - expected`.", _OF_BOTH, nullable=True),
         MartColumn(
@@ -349,9 +345,7 @@ SETTLEMENT_RECONCILIATION = Mart(
             sql.SQL(_SUMS).format(**_PAYOUTS),
         ),
         MartCheck(
-            "values_are_possible",
-            "Differences and verdicts follow from the amounts beside them.",
-            sql.SQL(_IMPOSSIBLE),
+            "values_are_possible", "Differences and verdicts follow from the amounts beside them.", sql.SQL(_IMPOSSIBLE)
         ),
         MartCheck(
             "everything_is_explained",

@@ -32,15 +32,7 @@ from psycopg import sql
 
 from seller_platform import interruption
 from seller_platform.errors import DatabaseFullError, WarehouseError
-from seller_platform.files import (
-    delete,
-    free_room,
-    make_folder,
-    make_folders,
-    make_link,
-    open_lock,
-    write_atomically,
-)
+from seller_platform.files import delete, free_room, make_folder, make_folders, make_link, open_lock, write_atomically
 from seller_platform.warehouse.postgres.programs import LOOPBACK, SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (

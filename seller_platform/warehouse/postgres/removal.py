@@ -9,13 +9,7 @@ import psycopg
 
 from seller_platform.errors import WarehouseError
 from seller_platform.files import open_lock
-from seller_platform.warehouse.postgres.embedded import (
-    START_LOCK,
-    USERS_LOCK,
-    remove_socket_folder,
-    socket_url,
-    stop,
-)
+from seller_platform.warehouse.postgres.embedded import START_LOCK, USERS_LOCK, remove_socket_folder, socket_url, stop
 from seller_platform.warehouse.postgres.root_user import DATA, remove_data_folder
 from seller_platform.warehouse.postgres.sessions import conninfo
 

@@ -383,12 +383,7 @@ SLICES = platform_table(
         postgresql_where=text("load_id IS NOT NULL AND reported_load_id IS DISTINCT FROM load_id"),
     ),
     Index("uq_slices", "dataset", "account", "month", unique=True, postgresql_nulls_not_distinct=True),
-    Index(
-        "ix_slices_troubled",
-        "dataset",
-        "account",
-        postgresql_where=text(IN_DOUBT),
-    ),
+    Index("ix_slices_troubled", "dataset", "account", postgresql_where=text(IN_DOUBT)),
     Index(None, "transaction_id"),
     is_readable=True,
 )

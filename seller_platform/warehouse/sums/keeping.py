@@ -214,8 +214,7 @@ def sum_statement(dataset: Dataset) -> sql.Composed:
     """
     items = _counts(dataset)
     return sql.SQL(_SUM).format(
-        table=sql.Identifier(SELLER, dataset.name),
-        items=items + _sums(dataset) if has_sums(dataset) else items,
+        table=sql.Identifier(SELLER, dataset.name), items=items + _sums(dataset) if has_sums(dataset) else items
     )
 
 
