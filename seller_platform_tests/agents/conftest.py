@@ -8,9 +8,9 @@ from seller_platform.agents.asker import Asker
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading, save_reader
 from seller_platform_tests.support.demo_company import NOW
-from seller_platform_tests.support.services import documents, reading
+from seller_platform_tests.support.services import documents, service
 
-__all__ = ["documents", "reading"]
+__all__ = ["documents", "service"]
 
 
 @pytest.fixture(scope="session")

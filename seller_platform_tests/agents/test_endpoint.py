@@ -351,10 +351,10 @@ def test_hostile_requests_get_no_rows_of_others_and_show_no_sql(agents: Served, 
     assert httpx.get(f"{agents.base_url}/mcp").status_code == 405
 
 
-def test_without_the_option_the_service_says_so(reading: Served) -> None:
-    answers = [httpx.post(f"{reading.base_url}{path}", json={}) for path in ("/mcp", "/mcp/")]
-    with reading.logged_in() as browser:
-        page = reading.request_code(browser, resource=f"{reading.base_url}/mcp")
+def test_without_the_option_the_service_says_so(service: Served) -> None:
+    answers = [httpx.post(f"{service.base_url}{path}", json={}) for path in ("/mcp", "/mcp/")]
+    with service.logged_in() as browser:
+        page = service.request_code(browser, resource=f"{service.base_url}/mcp")
 
     assert [answer.status_code for answer in answers] == [404, 404]
     assert "--mcp" in answers[0].json()["message"]
