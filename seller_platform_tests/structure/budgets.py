@@ -10,8 +10,8 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_097,
-    "cli": 6_827,
-    "orchestration": 4_948,
+    "cli": 6_826,
+    "orchestration": 4_946,
     "service": 10_588,
     "sandbox": 2_064,
     "alerts": 641,
@@ -24,7 +24,7 @@ BUDGETS = {
     "ledgers": 295,
     "reports": 1_354,
     "lake": 943,
-    "tests": 56_248,
+    "tests": 56_249,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

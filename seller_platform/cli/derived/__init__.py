@@ -2,5 +2,4 @@
 
 - `marts`: builds marts
 - `month`: closes months, and writes their journal entries for a program of accounting
-- `export`: writes tables as files
 """

@@ -1,11 +1,9 @@
-"""Assets of datasets, costs, reports, marts and exports, with their checks.
+"""Assets of datasets, costs and marts, with their checks.
 
 - `datasets`: one asset for each list
 - `accounts`: discovery of accounts
-- `reports`: reports requested, polled and loaded
 - `derived`: assets whose partitions are made from those of others
 - `marts`: one asset for each mart
-- `exports`: Delta tables
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
 - `reporting`: loads and results of checks, reported without a run
 - `sample`: the asset of comparisons at random
