@@ -24,7 +24,7 @@ BUDGETS = {
     "ledgers": 295,
     "reports": 1_354,
     "lake": 943,
-    "tests": 56_249,
+    "tests": 56_250,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
