@@ -6,6 +6,7 @@
 - `lake`: exports as Delta tables
 - `ledgers`: accounts of one seller that have the same ledger
 - `reports`: reports that the upstream writes
+- `sampling`: comparisons with the upstream at random
 - `cli`: the `seller-platform` command
 - `dagster`: public names for other Dagster projects
 - `reading`: stored rows as DataFrames, by the function `read`

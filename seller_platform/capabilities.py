@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports")
+_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports", "sampling")
 
 
 @dataclass(frozen=True)
@@ -24,30 +24,38 @@ class Capability:
         name: That of the folder.
         needs: Other capabilities whose public names it imports.
         commands: The module of each command, and its sentence in `--help`.
+        modes: Options of `sync` that load something else: of each a function of the installation and the output, which
+            returns what it loaded and the sentences to print, and its sentence in `--help`.
         tables: A module; imported, its tables join those of the database.
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
         definitions: A function of a component as it is mounted, which returns its `Contribution` in Dagster.
+        extras: What the attribute `datasets` of a component may name beside datasets.
         examine: A function of database and settings, which yields `Finding`s of `doctor`.
         prune_files: A function of database, settings and `dry`, which deletes old files and returns how many.
         retention: `Expiring`s: what `prune` deletes.
         reserved: A SELECT of how many requests of `:connection` are kept for it, where they have a budget.
         routes: A class of endpoints that the service answers from a warehouse, if its operator wants it.
+        evidence: A function of the database, a moment and keys of accounts, which returns the `Evidence` of how many
+            slices differ from the upstream.
         after_loads: A function of the database and the receipts of loads that a command or a step has made.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    modes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     tables: str | None = None
     problems: str | None = None
     rules: str | None = None
     definitions: str | None = None
+    extras: tuple[str, ...] = ()
     routes: str | None = None
     examine: str | None = None
     prune_files: str | None = None
     retention: str | None = None
     reserved: str | None = None
+    evidence: str | None = None
     after_loads: str | None = None
 
 
@@ -68,6 +76,11 @@ def contributed(hook: str) -> Iterator[Any]:
     """
     for capability in capabilities():
         if reference := getattr(capability, hook):
-            module, _, name = reference.partition(":")
-            imported = import_module(module)
-            yield getattr(imported, name) if name else imported
+            yield referred(reference)
+
+
+def referred(reference: str) -> Any:  # what is named
+    """Return the module, or what of it, that a text `module` or `module:name` names."""
+    module, _, name = reference.partition(":")
+    imported = import_module(module)
+    return getattr(imported, name) if name else imported

@@ -29,8 +29,8 @@ from seller_platform.errors import NotLoadedError, RequestError, WarehouseError,
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
 from seller_platform.warehouse.migrations.pending import version_of
+from seller_platform.warehouse.monitoring.metrics import evidence
 from seller_platform.warehouse.monitoring.problems import slice_problems
-from seller_platform.warehouse.monitoring.sampling import sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
@@ -156,7 +156,7 @@ def read(
             frame.attrs["warning"] = warning
         frame.attrs["currencies"] = sorted(set(codes.values()))
         frame.attrs["problems"] = _problems(database, relation, parts, window)
-        frame.attrs["sample"] = str(sample(database, utc_now()))
+        frame.attrs["sample"] = evidence(database, utc_now()).sentence
         return frame
 
 

@@ -20,7 +20,6 @@ from seller_platform.errors import NotLoadedError, RequestError, UnknownAccountE
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.migrations.pending import migrate, version_of
-from seller_platform.warehouse.monitoring.sampling import Sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.readers import save_reader
@@ -104,7 +103,6 @@ def test_of_several_currencies_the_currency_is_first_and_a_warning_is_kept(store
     assert currencies == [["USD"], [], ["USD"], ["EUR", "USD"]]
     assert [each.columns[0] for each in (one, stock, profit, several)] == ["account", "account", "account", "currency"]
     assert several.attrs["warning"] == str(given[0].message)
-    assert {each.attrs["sample"] for each in (one, profit)} == {str(Sample({}))}
     assert given[0].filename == __file__
     assert table.column_names == list(several.columns)
     assert table["currency"].to_pylist() == several["currency"].tolist() == ["EUR", "EUR", "USD", "USD", "USD"]

@@ -7,7 +7,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
-from seller_platform.warehouse.monitoring.sampling import sample
+from seller_platform.warehouse.monitoring.metrics import evidence
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -30,7 +30,7 @@ class Asker:
 
     def bound(self) -> str:
         """Return the sentence that says how many slices of the seen accounts differ from the upstream at most."""
-        return str(sample(self.database, self.clock(), self.accounts))
+        return evidence(self.database, self.clock(), self.accounts).sentence
 
     def chosen_accounts(self, names: Sequence[str] = ()) -> Sequence[KnownAccount]:
         """Return the accounts of these keys or titles, by key; without names, all that may be seen.

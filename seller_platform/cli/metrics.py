@@ -74,15 +74,8 @@ class WarehouseCollector(Collector):
             yield _family(GaugeMetricFamily, "requests_per_day", doc, "connection", allowed)
             doc = "Requests of today (UTC), sent or reserved."
             yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", known.requests_today.items())
-        doc = "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence."
-        bounds = known.sample.bounds.items()
-        yield _family(GaugeMetricFamily, "slices_differing_at_most", doc, "stratum", bounds)
-        doc, strata = "Random comparisons with the upstream that count.", known.sample.strata.items()
-        compared = [(stratum, each.comparisons) for stratum, each in strata]
-        yield _family(GaugeMetricFamily, "slices_compared", doc, "stratum", compared)
-        differed = [(stratum, each.different) for stratum, each in strata]
-        doc = "Those of them that found a difference."
-        yield _family(GaugeMetricFamily, "slices_differed", doc, "stratum", differed)
+        for gauge in known.evidence.gauges:
+            yield _family(GaugeMetricFamily, gauge.name, gauge.doc, gauge.label, gauge.values.items())
 
 
 def _family(

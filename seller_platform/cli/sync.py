@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seller_platform.capabilities import capabilities, referred
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import (
     Installation,
@@ -47,7 +48,6 @@ from seller_platform.warehouse.loads.history_start import (
 )
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, exit_code_of, failing, problems
-from seller_platform.warehouse.monitoring.sampling import sample
 
 if TYPE_CHECKING:
     from seller_platform.client.http.api import SellerApi
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from seller_platform.ingest.loads.planner import DueSlice, Planner
 
 _BELIEVED = "A row that is sent again is believed to be stored: what another program changed is found by `verify`."
+MODES = {option: mode for each in capabilities() for option, mode in each.modes.items()}
 _COLUMNS = ("dataset", "slices", "rows", "announced", "verdict", "changed")
 
 
@@ -166,6 +167,12 @@ dataset_option = click.option(
 )
 
 
+def _mode_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option, (_, sentence) in reversed(MODES.items()):
+        command = click.option(option, "mode", flag_value=option, help=sentence)(command)
+    return command
+
+
 @click.command()
 @account_option
 @dataset_option
@@ -178,9 +185,7 @@ dataset_option = click.option(
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}")
 @click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
-@click.option(
-    "--sample", "only_sample", is_flag=True, help="Only compare stored months that are drawn at random, value by value."
-)
+@_mode_options
 @fail_on_option
 @json_option(SyncDocument, PlanDocument)
 def sync(
@@ -191,9 +196,9 @@ def sync(
     last_month: date | None,
     full: bool,
     only_plan: bool,
-    only_sample: bool,
     fail_on: str,
     output: Output,
+    mode: str | None = None,
 ) -> None:
     """Load the API's lists and costs into PostgreSQL.
 
@@ -203,13 +208,10 @@ def sync(
     Where SELLER_API_REQUESTS_PER_DAY limits the requests of a connection, it reads what they suffice for: the newest
     days first, and last what it only reads again. --plan says before what each dataset takes, and what would be left.
 
-    --sample is for installations without Dagster, whose schedule sample does the same: each hour it spends a
-    share of the requests, a hundredth of a day's at most, and loads what differs. `status` says what follows from it.
-
     It ends with the same exit code as `status`, also for what other runs left: see `seller-platform status --help`.
     """
-    if only_sample and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
-        raise click.UsageError("--sample draws the months to compare; leave out the other options")
+    if mode and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
+        raise click.UsageError(f"{mode} chooses what is loaded; leave out the other options")
     selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month, full)
     if only_plan:
         with open_stored_installation() as installation:
@@ -221,13 +223,15 @@ def sync(
             show_plan(planner, slices, output)
         return
     with open_served_installation() as installation:
-        synced = run_sample(installation, output) if only_sample else run_sync(installation, selection, output)
+        if mode:
+            synced, said = referred(MODES[mode][0])(installation, output)
+        else:
+            synced, said = run_sync(installation, selection, output), [_BELIEVED] * full
         report_loads(installation)
-        said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else [_BELIEVED] * full
         found = current_problems(installation)
     error = problem_of(synced, found, fail_on)
     if not isinstance(error, PartsFailedError):
-        said += [f"{name}: {reason}" for name, reason in synced.failures.items()]
+        said = [*said, *(f"{name}: {reason}" for name, reason in synced.failures.items())]
     report(output, synced, error, said=said)
 
 
@@ -289,26 +293,6 @@ def run_sync(
                 results.append(result)
                 show(len(results))
     return synced.and_loaded(results, division.later, account_titles(database))
-
-
-def run_sample(installation: Installation, output: Output) -> Synced:
-    """Compare stored months that are drawn at random, and return the result.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-    """
-    from seller_platform.cli.connect import open_stored_apis  # as above
-    from seller_platform.ingest.loads.loading import SliceLoader
-    from seller_platform.ingest.loads.sampling import compare_sample
-
-    settings, database = installation.settings, installation.database
-    if not connections(database):
-        raise NotConnectedError
-    with open_stored_apis(installation) as api, output.progress("Comparing months at random", None):
-        loader = SliceLoader(database, api, datetime.now(UTC), adaptive=settings.lookback == "adaptive")
-        pause, per_day = settings.second_reading_seconds, settings.requests_per_day
-        results = list(compare_sample(loader, requests_per_day=per_day, second_reading_seconds=pause))
-    return Synced([], {}).and_loaded(results, {}, account_titles(database))
 
 
 def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -> Synced:

@@ -13,7 +13,7 @@ import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import Field, field_validator
 
-from seller_platform.capabilities import contributed
+from seller_platform.capabilities import capabilities, contributed
 from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
@@ -24,7 +24,6 @@ from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, load_partitions
 from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
-from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import daily_definitions, schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
@@ -38,8 +37,8 @@ from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import marts_with
 
-_COVERAGE, _ORDERS_TODAY, _SAMPLE = "coverage", "orders_today", "sample"
-_EXTRAS = (_COVERAGE, _ORDERS_TODAY, _SAMPLE)
+_COVERAGE, _ORDERS_TODAY = "coverage", "orders_today"
+_EXTRAS = (_COVERAGE, _ORDERS_TODAY, *(name for each in capabilities() for name in each.extras))
 """What a component brings beside the chosen datasets only if `datasets` names it, too."""
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
@@ -212,8 +211,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(coverage_definitions(placement, datasets=refreshed))
             if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
-            if _SAMPLE in extras and placement.is_whole:
-                parts.append(sample_definitions(placement))
             steps = [*(step for each in contributions for step in each.daily), *daily]
             parts.append(daily_definitions(steps, placement))
             owners = list(self.owners or [settings.owner])

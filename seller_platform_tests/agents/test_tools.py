@@ -26,13 +26,11 @@ from seller_platform.agents.tools import TOOLS, Tool, call_tool
 from seller_platform.commands import use_demo_start, use_start
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US
@@ -250,24 +248,6 @@ def test_who_may_see_one_account_gets_no_rows_of_another_explained(asker: Asker,
 
     assert {row.account for row in rows} == {US}
     assert {row.account for row in call_tool(asker, "explain", march).rows} == {US, DE, AU}
-
-
-def test_the_bound_is_that_of_the_accounts_that_may_be_seen(database: Database) -> None:
-    january = Window.month_of(date(2026, 1, 1))
-    connect_accounts(database, [(key, Account(1, "A", "US", "USD", "UTC", "M", key)) for key in ("S1", "S2")])
-    for key in ("S1", "S2"):
-        store_receipt(database, ORDERS, key, january, at=NOW, time_zone="UTC", rows=5)
-    count_slices(database, 10, NOW)
-    drawn = DrawnSlice(Stratum.SETTLED, ORDERS, "S1", "default", january)
-    keep_comparison(database, drawn, started_at=NOW, requests=1, differed=False)
-
-    bounds = [
-        Asker(database, accounts=keys, clock=lambda: NOW).bound()
-        for keys in (None, frozenset({"S1"}), frozenset({"S2"}))
-    ]
-
-    assert ["Since 15 April 2026, 1 check compared" in bound for bound in bounds] == [True, True, False]
-    assert bounds[2].endswith("no settled one was compared yet")
 
 
 def test_a_figure_of_an_old_build_says_so_and_one_of_no_build_is_refused(database: Database) -> None:

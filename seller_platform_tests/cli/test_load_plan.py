@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import Account
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -72,21 +71,6 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
     assert max(map(len, seen.lines)) <= 80
     assert requests_sent(database, datetime.now(UTC).date()) == {}
-
-
-def test_a_sample_is_compared_and_says_what_follows(
-    platform: Platform, database: Database, database_url: str, tmp_path: Path
-) -> None:
-    variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="9600")
-    run_here(["sync", "--dataset", "transactions", *MONTHS], variables)
-
-    compared = run_here(["sync", "--sample"], variables)
-    refused = run_here(["sync", "--sample", "--full"], variables)
-
-    assert compared.returncode == 0, compared.stderr
-    assert "compared months that should no longer change with the API" in compared.stderr
-    assert database.execute(text("SELECT bool_or(differed) FROM platform.comparisons")).scalar_one() is False
-    assert (refused.returncode, "leave out the other options" in refused.stderr) == (2, True)
 
 
 def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(

@@ -8,35 +8,26 @@ made equal at random: new ones and old ones, with many months and few, in which 
 
 import random
 from bisect import bisect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import accumulate, count, cycle
 from statistics import mean
 from typing import Any
 
-import httpx
 from sqlalchemy import text
 
-from seller_platform.clocks import use_clock
-from seller_platform.contract import Account, Window
-from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.ingest.loads.acceptance import accept_load
-from seller_platform.ingest.loads.loading import SliceLoader, load_each
-from seller_platform.ingest.loads.sampling import compare_sample
-from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.sampling.comparing import compare_sample
+from seller_platform.sampling.draws import COMPARISONS_COUNT, LEAST_WEIGHT, SampledStratum
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.monitoring.sampling import COMPARISONS_COUNT, LEAST_WEIGHT, SampledStratum
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
-from seller_platform_tests.support.http_upstream import MovingList, api_of
+from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.installation import temporary_warehouse
+from seller_platform_tests.support.moving_ledger import START, Installation, installed
 
 TOLERANCE = 0.2
 LEAST_HELD = 0.94
-_START = datetime(2040, 3, 20, tzinfo=UTC)  # later than the clock of any machine
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _PLANTED_A_DAY = 2
 _REQUESTS_PER_DAY = 1000
@@ -58,14 +49,9 @@ class Planted:
 
 
 @dataclass
-class Installation:
-    """Accounts with a ledger of two years, the upstream that lists it, and the clock of all that reads it."""
+class Compared(Installation):
+    """An installation in which differences are planted, and what comparisons find of them."""
 
-    database: Database
-    accounts: int
-    number_of_months: int = 24
-    now: datetime = _START
-    rng: random.Random = field(default_factory=lambda: random.Random(27))
     open: dict[tuple[str, date], Planted] = field(default_factory=dict)
     found_days: list[tuple[float, float]] = field(default_factory=list)
     comparisons: int = 0
@@ -73,37 +59,7 @@ class Installation:
 
     def __post_init__(self) -> None:
         self.kinds = cycle((self._change_value, self._restate, self._delete_row))
-        first = Window.month_of(self.now.date())
-        months = [first := Window.month_of(first.start - _DAY) for _ in range(self.number_of_months)]
-        self.months = [month.start for month in reversed(months)]
-        self.keys = [f"S{number}.M" for number in range(self.accounts)]
-        self.rows = {
-            (key, month): sorted(self._entries(key, month), key=_day_of) for key in self.keys for month in self.months
-        }
-        save_connection(self.database, KnownConnection("default", "http://api", "http://api", "client"))
-        listed = [
-            (key, Account(number, key, "US", "USD", "UTC", "M", key.removesuffix(".M")))
-            for number, key in enumerate(self.keys)
-        ]
-        save_accounts(self.database, "default", listed)
-
-    def _entries(self, key: str, month: date) -> Iterator[dict[str, Any]]:
-        for number in range(round(self.rng.lognormvariate(3.5, 1)) + 2):
-            yield {
-                "posted_date": f"{month + self.rng.randrange(28) * _DAY}T12:00:00Z",
-                "transaction_type": "Fee",
-                "sku": f"{month:%y%m}-{number}",
-                "amount": -self.rng.randrange(100, 900) / 100,
-                "currency": "USD",
-            }
-
-    def load(self) -> None:
-        """Load everything, as a backfill does."""
-        windows = [Window.month_of(month) for month in self.months]
-        requests = [SliceRequest(TRANSACTIONS, key, month) for key in self.keys for month in windows]
-        with api_of(self.answer) as api:
-            for result in load_each(requests, self._loader(api)):
-                assert result.error is None, result.error
+        super().__post_init__()
 
     def pass_days(self, days: int, *, plants: int = 0) -> None:
         """Let days pass with comparisons, and plant so many differences, a few each day."""
@@ -118,7 +74,7 @@ class Installation:
                 self.now += _HOURS_OF_TICK * _HOUR
 
     def _compare(self, api: Any) -> None:
-        for result in compare_sample(self._loader(api), requests_per_day=_REQUESTS_PER_DAY, second_reading_seconds=0):
+        for result in compare_sample(self.loader(api), requests_per_day=_REQUESTS_PER_DAY, second_reading_seconds=0):
             self.comparisons += 1
             request, receipt = result.request, result.receipt
             assert request.month is not None
@@ -129,10 +85,7 @@ class Installation:
             elif differed or planted is not None:
                 self.alarms += 1
         for held in open_holds(self.database):
-            accept_load(self._loader(api), held.id)
-
-    def _loader(self, api: Any) -> SliceLoader:
-        return SliceLoader(self.database, lambda _: api, self.now, adaptive=False)
+            accept_load(self.loader(api), held.id)
 
     def _plant(self) -> bool:
         key, month = self.rng.choice(self.keys), self.rng.choice(self.months)
@@ -161,28 +114,6 @@ class Installation:
         with self.database.begin() as connection:
             touched = connection.execute(text(statement), {"key": key, "sku": row["sku"]}).rowcount
         assert touched == 1
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        """Answer with the ledger of the days that are asked for."""
-        asked = request.url.params
-        rows = self.rows[f"{asked['seller_id']}.M", date.fromisoformat(asked["start_date"]).replace(day=1)]
-        return MovingList(rows, day_of=_day_of)(request)
-
-
-def _day_of(row: dict[str, Any]) -> str:
-    return str(row["posted_date"])[:10]
-
-
-@contextmanager
-def installed(database: Database, **options: Any) -> Iterator[Installation]:
-    """Yield an installation whose clock is that of the process until the block ends, and load everything."""
-    installation = Installation(database, **options)
-    use_clock(lambda: installation.now)
-    try:
-        installation.load()
-        yield installation
-    finally:
-        use_clock(lambda: datetime.now(UTC))
 
 
 def _bound_holds(rng: random.Random) -> bool:
@@ -219,7 +150,7 @@ def _bound_holds(rng: random.Random) -> bool:
     effective = int(total**2 / sum(weight**2 for weight in drawn))
     stretch = max(1 / boost for boost in boosts.values()) * total / sum(weights)
     lately = sum(compared[-(len(compared) // 2) :])
-    counted = (slices, effective, 0, len(compared), sum(compared), lately, _START)
+    counted = (slices, effective, 0, len(compared), sum(compared), lately, START)
     bound = SampledStratum(*counted, stretch=stretch).bound
     return bound is not None and differing <= bound
 
@@ -228,8 +159,8 @@ def simulate(
     database: Database, *, accounts: int, clean_days: int, planted: int, installations: int, seed: int
 ) -> Promises:
     """Run both simulations and return their figures."""
-    began = _START + (_HOURS_OF_TICK - 1) * _HOUR
-    with installed(database, accounts=accounts, now=began, rng=random.Random(seed)) as installation:
+    began = START + (_HOURS_OF_TICK - 1) * _HOUR
+    with installed(Compared(database, accounts, now=began, rng=random.Random(seed))) as installation:
         installation.pass_days(clean_days)
         clean, false_alarms = installation.comparisons, installation.alarms
         installation.pass_days(0, plants=planted)

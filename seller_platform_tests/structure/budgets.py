@@ -9,22 +9,23 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_097,
-    "cli": 6_826,
-    "orchestration": 4_946,
+    "root": 3_111,
+    "cli": 6_802,
+    "orchestration": 4_855,
     "service": 10_588,
     "sandbox": 2_064,
     "alerts": 641,
     "agents": 1_627,
-    "ingest": 2_587,
+    "ingest": 2_486,
     "client": 4_025,
-    "warehouse": 17_189,
+    "warehouse": 16_808,
     "contract": 1_307,
     "costs": 1_426,
     "ledgers": 295,
     "reports": 1_354,
     "lake": 943,
-    "tests": 56_250,
+    "sampling": 719,
+    "tests": 56_319,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

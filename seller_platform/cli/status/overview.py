@@ -9,7 +9,6 @@ from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
 from seller_platform.warehouse.monitoring.metrics import facts
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.monitoring.restatements import Activity
-from seller_platform.warehouse.monitoring.sampling import Stratum
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
 
@@ -39,7 +38,7 @@ class StatusDocument(Document, frozen=True):
     requests_today: dict[str, int] | None
     since_yesterday: Activity
     sample: str
-    differing_at_most: dict[Stratum, float]
+    differing_at_most: dict[str, float]
 
 
 def overview(
@@ -67,6 +66,6 @@ def overview(
         requests_per_day=requests_per_day,
         requests_today=None if requests_per_day is None else known.requests_today,
         since_yesterday=known.since_yesterday,
-        sample=str(known.sample),
-        differing_at_most=known.sample.bounds,
+        sample=known.evidence.sentence,
+        differing_at_most=dict(known.evidence.differing_at_most),
     )

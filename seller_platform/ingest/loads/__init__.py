@@ -5,7 +5,6 @@
 - `slices`: one slice of a list, or of costs
 - `planner`: the slices that are due, and those that a day's requests suffice for
 - `comparing`: stored slices compared with the upstream by value, and repaired
-- `sampling`: slices drawn at random and compared with the upstream
 - `accounts`: the accounts of a connection
 - `acceptance`: held readings that are accepted
 - `telemetry`: spans and logs of loads

@@ -6,7 +6,6 @@
 - `marts`: one asset for each mart
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
 - `reporting`: loads and results of checks, reported without a run
-- `sample`: the asset of comparisons at random
 - `events`: assets of datasets, and the events of their partitions
 - `partition_loop`: a loop in which one failed partition does not stop the others
 - `coverage`: what is stored of every account

@@ -161,12 +161,6 @@ _RULES = (
         {"restated"},
         applies_to=lambda dataset: dataset.is_dated,
     ),
-    SliceRule(
-        "comparisons_agree",
-        "No settled month that was compared at random in the last seven days differed from the upstream.",
-        {"differed"},
-        applies_to=lambda dataset: dataset.is_dated and dataset.source is Source.LIST,
-    ),
 )
 
 

@@ -32,7 +32,6 @@ from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
 from seller_platform.warehouse.schema.service_tables import UNSUMMED_LOADS
 from seller_platform.warehouse.schema.tables import (
-    COMPARISONS,
     GONE_LOAD_ID,
     HELD,
     HISTORY,
@@ -122,7 +121,6 @@ def prune(
                 _remove(database, each.table, each.is_old(receipts_before), dry=dry)
         if not dry:
             _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
-            _remove(database, COMPARISONS, COMPARISONS.c.started_at < receipts_before, dry=dry)
             _remove(database, UNSUMMED_LOADS, _is_marked_again(), dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)

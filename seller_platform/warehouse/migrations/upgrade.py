@@ -26,7 +26,6 @@ from seller_platform.capabilities import contributed
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.connections.problems import ACCOUNTS, GRANTS
 from seller_platform.warehouse.marts.tables import PROBLEMS as DERIVED
-from seller_platform.warehouse.monitoring.sampling import DIFFERED
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.versions import (
@@ -57,7 +56,7 @@ SELECT string_agg(format('%s (%s, for %s s)', pid, coalesce(nullif(application_n
 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
 """
-_SOURCES = (TRIED_SLICES, UNREAD_SLICES, NOTED_SLICES, DIFFERED, GRANTS, ACCOUNTS, DERIVED)
+_SOURCES = (TRIED_SLICES, UNREAD_SLICES, NOTED_SLICES, GRANTS, ACCOUNTS, DERIVED)
 
 _FOLLOWING = (
     keep_slices,

@@ -8,5 +8,4 @@
 - `restatements`: which stored days changed since a moment
 - `metrics`: measures of the warehouse: loads, accounts, slices and which of these changed, grants and requests
 - `comparable_slices`: stored slices that the upstream can still be asked for
-- `sampling`: slices drawn at random, and the bound that follows from their comparisons
 """

@@ -1,17 +1,17 @@
 """Measures for monitoring, read from receipts and slices, however many rows there are."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select, text
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import Dataset
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
-from seller_platform.warehouse.monitoring.sampling import Sample, sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS
 
@@ -63,7 +63,7 @@ class Facts:
     grants: tuple[GrantFacts, ...]
     requests_today: dict[str, int]
     since_yesterday: Activity
-    sample: Sample
+    evidence: "Evidence"
 
 
 def facts(database: Database, now: datetime) -> Facts:
@@ -73,8 +73,45 @@ def facts(database: Database, now: datetime) -> Facts:
         grant_facts(database),
         {each.name: sent.get(each.name, 0) for each in connections(database)},
         activity_since(database, now - _RECENT),
-        sample(database, now),
+        evidence(database, now),
     )
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Numbers for Prometheus.
+
+    Attributes:
+        label: What the keys of the values are.
+    """
+
+    name: str
+    doc: str
+    label: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of how many slices differ from the upstream.
+
+    Attributes:
+        sentence: All of it.
+        differing_at_most: The share of slices, by their rows, that differ at most, of those of each kind.
+    """
+
+    sentence: str = ""
+    differing_at_most: Mapping[str, float] = field(default_factory=dict)
+    gauges: Sequence[Gauge] = ()
+
+
+def evidence(database: Database, now: datetime, accounts: Collection[str] | None = None) -> Evidence:
+    """Return what a capability has found out, if one is there that does.
+
+    Args:
+        accounts: The keys of the accounts of which it is said; None for all.
+    """
+    return next((find(database, now, accounts) for find in contributed("evidence")), Evidence())
 
 
 def account_counts(database: Database) -> dict[str, int]:

@@ -16,7 +16,6 @@ from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.monitoring.sampling import Stratum, count_slices, draw, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.fork_server import ForkedCommand
@@ -66,21 +65,6 @@ def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str,
         assert all(key in printed for key in KEYS)
     assert len(seen.lines) <= 24
     assert max(map(len, seen.lines)) <= 80
-
-
-def test_what_comparisons_say_is_in_the_head_and_in_the_document(variables: dict[str, str], database: Database) -> None:
-    now = datetime.now(UTC)
-    count_slices(database, 10, now)
-    drawn = draw(database, Stratum.SETTLED, 0.5, 10)
-    assert drawn is not None
-    keep_comparison(database, drawn, started_at=now, requests=1, differed=False)
-
-    people, programs = run_here(["status"], variables), run_here(["status", "--json"], variables)
-
-    document = json.loads(programs.stdout)
-    assert "at most 100 % of the rows are in months that differ" in document["sample"]
-    assert document["sample"] in " ".join(people.stdout.split())
-    assert document["differing_at_most"] == {"settled": 1}
 
 
 def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:

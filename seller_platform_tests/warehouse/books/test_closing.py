@@ -35,9 +35,9 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, BookAccount
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.figures.sampling import Installation
 from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
+from seller_platform_tests.support.moving_ledger import Installation
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.statements import interrupted
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -180,7 +180,7 @@ class Story(Installation):
     def _read(self, month: date, by_value: str | None) -> None:
         with api_of(self.answer) as api:
             request = SliceRequest(TRANSACTIONS, self.keys[0], Window.month_of(month), by_value=by_value)
-            list(load_each([request], self._loader(api), second_reading_seconds=0))
+            list(load_each([request], self.loader(api), second_reading_seconds=0))
 
     def verify(self) -> None:
         with api_of(self.answer) as api:
@@ -190,7 +190,7 @@ class Story(Installation):
     def accept(self) -> None:
         for held in open_holds(self.database):
             with api_of(self.answer) as api, suppress(ReadingHeldError):
-                accept_load(self._loader(api), held.id)
+                accept_load(self.loader(api), held.id)
 
     def wait(self) -> None:
         self.now += timedelta(hours=21)

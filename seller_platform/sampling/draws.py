@@ -16,11 +16,11 @@ from sqlalchemy import delete, func, insert, select, text
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
+from seller_platform.sampling.tables import COMPARISONS, SAMPLED_SLICES
 from seller_platform.warehouse.loads.expectations import fewest_requests
 from seller_platform.warehouse.monitoring.comparable_slices import ended_days
+from seller_platform.warehouse.monitoring.metrics import Evidence, Gauge
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
-from seller_platform.warehouse.schema.tables import COMPARISONS, SAMPLED_SLICES
 
 CONFIDENCE = 0.95
 LEAST_WEIGHT = 0.25
@@ -31,27 +31,6 @@ COMPARISONS_COUNT = timedelta(days=30)
 
 _MOST_SLICES = 10_000
 _PRECISION = 1e-7
-
-DIFFERED = ProblemSource(
-    (
-        ProblemKind(
-            "differed", "warning", "A settled slice was not as the upstream lists it, when it was compared.", "7 days."
-        ),
-    ),
-    """
-    SELECT DISTINCT ON (dataset, account, month)
-           dataset, account, platform.month_of_slice(dataset, window_start) AS month, 'differed' AS kind,
-           'warning' AS severity, started_at AS since, load_id,
-           format('%s of %s, %s..%s: these days had settled, but a comparison at random found other rows than the '
-                  'upstream lists. The rows of the upstream are stored now.', dataset, account, window_start,
-                  window_end - 1) AS message,
-           format('See what changed with `seller-platform diff %s %s %s`. If the upstream did not restate it, another '
-                  'program changes the table.', dataset, account, to_char(window_start, 'YYYY-MM')) AS next_step
-    FROM platform.comparisons
-    WHERE differed AND load_id IS NOT NULL AND stratum = 'settled' AND started_at > now() - interval '7 days'
-    ORDER BY dataset, account, month, id DESC
-    """,
-)
 
 
 class Stratum(StrEnum):
@@ -298,6 +277,34 @@ def sample(database: Database, now: datetime, accounts: Collection[str] | None =
     bound = {"after": now - COMPARISONS_COUNT, "accounts": None if accounts is None else list(accounts)}
     rows = database.execute(_SAMPLE, bound)
     return Sample({Stratum(name): SampledStratum(*facts) for name, *facts in rows})
+
+
+def evidence(database: Database, now: datetime, accounts: Collection[str] | None) -> Evidence:
+    """Return what the comparisons say as the core tells it."""
+    measured = sample(database, now, accounts)
+    strata = measured.strata.items()
+    bounds = {str(stratum): bound for stratum, bound in measured.bounds.items()}
+    gauges = (
+        Gauge(
+            "slices_differing_at_most",
+            "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence.",
+            "stratum",
+            bounds,
+        ),
+        Gauge(
+            "slices_compared",
+            "Random comparisons with the upstream that count.",
+            "stratum",
+            {name: each.comparisons for name, each in strata},
+        ),
+        Gauge(
+            "slices_differed",
+            "Those of them that found a difference.",
+            "stratum",
+            {name: each.different for name, each in strata},
+        ),
+    )
+    return Evidence(str(measured), bounds, gauges)
 
 
 def last_comparison(database: Database) -> int:

@@ -10,8 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
-from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
-from seller_platform.warehouse.monitoring.sampling import (
+from seller_platform.sampling.draws import (
     DrawnSlice,
     Sample,
     SampledStratum,
@@ -192,28 +191,3 @@ def test_a_small_account_has_a_least_share_of_the_draws(accounts: Database) -> N
     assert _drawn(accounts, Stratum.SETTLED, points=224) == {("S0", march): 199, ("S1", march): 25}
     stretches = [sample(accounts, NOW, keys).strata[Stratum.SETTLED].stretch for keys in (None, ["S0"], ["S1"])]
     assert stretches == [2240 / 2000, 1, 1]
-
-
-def test_days_that_had_ended_when_they_were_read_can_be_compared(accounts: Database) -> None:
-    march, april, may, june = (Window.month_of(date(2026, month, 1)) for month in (3, 4, 5, 6))
-    _load(accounts, "S0", march, 1, read_at=datetime(2026, 4, 14, tzinfo=UTC))  # its last day has not settled
-    _load(accounts, "S0", april, 1, read_at=datetime(2026, 5, 15, tzinfo=UTC))
-    for month in (april, may):
-        store_receipt(accounts, BY_PRODUCT, "S0", month, at=datetime(2026, 5, 31, tzinfo=UTC))
-    store_receipt(accounts, BY_PRODUCT, "S0", march.until(date(2026, 3, 11)))
-    store_receipt(accounts, TRANSACTIONS, "S0", may, verdict="held")
-    store_receipt(accounts, STOCK, "S0", Window.day(NOW.date()))
-    for account, dataset, month in (("S0", TRANSACTIONS, june), ("S0", ORDERS, march), ("S2", TRANSACTIONS, march)):
-        store_receipt(accounts, dataset, account, month)
-    _load(accounts, "S1", march, 1)
-
-    asked, months = [TRANSACTIONS, BY_PRODUCT, STOCK], [march, april, may]
-    found = comparable_slices(accounts, asked, ["S1", "S0"], months, NOW)
-
-    assert [(each.account, each.dataset, each.window, is_settled) for each, is_settled in found] == [
-        ("S0", BY_PRODUCT, april, True),
-        ("S0", TRANSACTIONS, march, False),
-        ("S0", TRANSACTIONS, april, True),
-        ("S0", STOCK, Window.day(NOW.date()), False),
-        ("S1", TRANSACTIONS, march, True),
-    ]

@@ -12,8 +12,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.errors import ReadingHeldError, RequestsUsedUpError
 from seller_platform.ingest.loads.loading import SECOND_READING_SECONDS, SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.warehouse.loads.expectations import expected_loads
-from seller_platform.warehouse.monitoring.sampling import (
+from seller_platform.sampling.draws import (
     DrawnSlice,
     Stratum,
     count_slices,
@@ -22,6 +21,7 @@ from seller_platform.warehouse.monitoring.sampling import (
     last_comparison,
     requests_of_comparisons,
 )
+from seller_platform.warehouse.loads.expectations import expected_loads
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from seller_platform.clocks import use_clock
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.assets.sample import sample_definitions
+from seller_platform.sampling.assets import sample_definitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 

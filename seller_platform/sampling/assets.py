@@ -4,13 +4,14 @@ import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import ReadingHeldError, UpstreamUnavailableError
-from seller_platform.ingest.loads.sampling import compare_sample
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import under_way
+from seller_platform.sampling.comparing import compare_sample
+from seller_platform.sampling.draws import sample
 from seller_platform.warehouse.loads.receipts import newest_load
-from seller_platform.warehouse.monitoring.sampling import sample
 
 SAMPLE = dg.AssetKey(["platform", "sample"])
 SCHEDULE = "sample"
@@ -24,6 +25,13 @@ Each hour, months that are drawn at random are requested again and compared valu
 held. That takes a hundredth of the requests of a day at most. The numbers are plotted over time, settled months apart
 from those that may still change. The check comparisons_agree of each list names the settled ones that differed.
 """
+
+
+def definitions(mounted: Mounted) -> Contribution:
+    """Return the asset and its schedule, of a component that reads all accounts and wants them."""
+    if SCHEDULE not in mounted.extras or not mounted.placement.is_whole:
+        return Contribution()
+    return Contribution(sample_definitions(mounted.placement))
 
 
 def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
