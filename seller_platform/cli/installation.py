@@ -95,7 +95,7 @@ def open_served_installation() -> Iterator[Installation]:
         SellerPlatformError: As `open_stored_installation` does; or the service of the sandbox does not answer.
     """
     # Imported here because most commands start no service, and httpx takes a while to import.
-    from seller_platform.cli.sandbox.serving import served_demo
+    from seller_platform.sandbox.commands.serving import served_demo
 
     with open_stored_installation() as installation, served_demo(installation.settings):
         yield installation

@@ -19,7 +19,7 @@ from dagster_shared.cli import WorkspaceOpts
 from sqlalchemy import QueuePool
 
 from seller_platform import __version__
-from seller_platform.cli.sandbox import dev
+from seller_platform.sandbox.commands import dev
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.deployment.compose_machine import services_with_celery
 from seller_platform_tests.support.code_locations import loaded_location

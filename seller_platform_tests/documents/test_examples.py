@@ -15,10 +15,10 @@ import yaml
 from sqlalchemy import text
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.demo import approve
-from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.contract.window import Window
 from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.sandbox.commands.demo import approve
+from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.warehouse.marts.rules.formulas import read_formula
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform.warehouse.postgres.database import Database

@@ -11,9 +11,9 @@ from subprocess import CompletedProcess
 import httpx
 import pytest
 
-from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
 from seller_platform.contract.wire import TOKEN
+from seller_platform.sandbox.commands.demo import approve
 from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.deployment import (
     CODE_LOCATION,

@@ -12,9 +12,9 @@ import pytest
 import seller_platform
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.demo import connect_local_stack
-from seller_platform.cli.sandbox.local_stack import open_local_stack
-from seller_platform.cli.sandbox.serving import LOG
+from seller_platform.sandbox.commands.demo import connect_local_stack
+from seller_platform.sandbox.commands.local_stack import open_local_stack
+from seller_platform.sandbox.commands.serving import LOG
 from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.next_version import NEXT, upgrade_to_next

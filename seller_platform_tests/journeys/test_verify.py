@@ -12,11 +12,11 @@ import pytest
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.demo import connect_local_stack
-from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.contract import REFRESHED, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import RequestsUsedUpError
+from seller_platform.sandbox.commands.demo import connect_local_stack
+from seller_platform.sandbox.commands.local_stack import open_local_stack
 from seller_platform_tests.support.processes import document, environment, run
 
 pytestmark = pytest.mark.journey

@@ -18,7 +18,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import copied
 from seller_platform_tests.support.sandbox_tables import TABLES, rows
 
-pytestmark = pytest.mark.nightly  # weeks of a sandbox; cli/sandbox/test_live plays days
+pytestmark = pytest.mark.nightly  # weeks of a sandbox; commands/test_live plays days
 
 SINCE, UNTIL = date(2026, 2, 20), date(2026, 3, 9)
 OPTIONS = LiveOptions(SINCE, accounts=2, months=2, orders_per_month=150, seed=1)

@@ -20,11 +20,11 @@ from seller_platform.cli.doctor.findings import (
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.installation import note_home
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
+from seller_platform.sandbox.commands.serving import served_demo
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import grant_facts

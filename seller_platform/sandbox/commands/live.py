@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.fill import fill_options, open_sandbox
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
+from seller_platform.sandbox.commands.fill import fill_options, open_sandbox
 from seller_platform.sandbox.load import load_sandbox
 
 DAYS_AGO = 60

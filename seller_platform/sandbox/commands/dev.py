@@ -18,15 +18,15 @@ from seller_platform.cli.derived.marts import build_due, states_of
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
-from seller_platform.cli.sandbox.demo import connect_local_stack
-from seller_platform.cli.sandbox.fill import accounts_option, months_option
-from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
 from seller_platform.network import http_client
+from seller_platform.sandbox.commands.demo import connect_local_stack
+from seller_platform.sandbox.commands.fill import accounts_option, months_option
+from seller_platform.sandbox.commands.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.settings import DEMO_FOLDER
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.marts import MARTS

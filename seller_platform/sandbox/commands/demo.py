@@ -13,8 +13,6 @@ import click
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
-from seller_platform.cli.sandbox.fill import accounts_option, months_option
-from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, SyncDocument, current_problems, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
@@ -22,6 +20,8 @@ from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.network import http_client
+from seller_platform.sandbox.commands.fill import accounts_option, months_option
+from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed

@@ -14,10 +14,7 @@ from seller_platform.cli.terminal.groups import LazyGroup
 
 _COMMANDS = {
     "load": (".fill", "Replace the generated sellers in the service's database."),
-    "live": (
-        "seller_platform.cli.sandbox.live",
-        "Generate sellers as of a day in the past, and advance them day by day.",
-    ),
+    "live": (".live", "Generate sellers as of a day in the past, and advance them day by day."),
 }
 """The module of each command, and its sentence in `--help`."""
 

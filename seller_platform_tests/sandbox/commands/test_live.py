@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from seller_platform.cli.sandbox import sandbox
-from seller_platform.cli.sandbox.dev import live_command
 from seller_platform.errors import RequestError
+from seller_platform.sandbox.commands import sandbox
+from seller_platform.sandbox.commands.dev import live_command
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke
