@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports", "sampling")
+_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports", "sampling", "sandbox")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Capability:
         name: That of the folder.
         needs: Other capabilities whose public names it imports.
         commands: The module of each command, and its sentence in `--help`.
+        demonstrations: Those that make the data of `--demo`, which is no option of them; `--help` lists them first.
+        endless: Those that run until a signal ends them, which is no failure, with their words.
         modes: Options of `sync` that load something else: of each a function of the installation and the output, which
             returns what it loaded and the sentences to print, and its sentence in `--help`.
         tables: A module; imported, its tables join those of the database.
@@ -38,12 +40,15 @@ class Capability:
         routes: A class of endpoints that the service answers from a warehouse, if its operator wants it.
         evidence: A function of the database, a moment and keys of accounts, which returns the `Evidence` of how many
             slices differ from the upstream.
+        upstream: A function of the settings, which returns a context in which their upstream answers.
         after_loads: A function of the database and the receipts of loads that a command or a step has made.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    demonstrations: tuple[str, ...] = ()
+    endless: tuple[str, ...] = ()
     modes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     tables: str | None = None
     problems: str | None = None
@@ -56,6 +61,7 @@ class Capability:
     retention: str | None = None
     reserved: str | None = None
     evidence: str | None = None
+    upstream: str | None = None
     after_loads: str | None = None
 
 

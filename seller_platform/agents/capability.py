@@ -11,5 +11,6 @@ CAPABILITY = Capability(
             "Answer the questions of an agent about the warehouse, over standard input and output.",
         )
     },
+    endless=("mcp",),
     routes="seller_platform.agents.endpoint:AgentsEndpoint",
 )

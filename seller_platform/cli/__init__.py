@@ -14,7 +14,6 @@
 - `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
 - `docs`: the pages of documentation
-- `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
 - `terminal`: colours, the layout of tables, and progress
@@ -37,8 +36,6 @@ from seller_platform import interruption
 from seller_platform.capabilities import capabilities
 
 _COMMANDS = {
-    "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
-    "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
@@ -71,12 +68,11 @@ _COMMANDS = {
     "docs": ("docs", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "service": ("service", "Run the REST API, and manage its users, groups and applications."),
-    "sandbox": ("sandbox", "Fill the service's database with generated sellers."),
 }
 """The module of each command of the core, and its sentence in `--help`."""
 
-_ENDLESS = ("dev", "mcp", "metrics", "sandbox live", "service run", "service worker", "database run", "status --watch")
-"""Commands that run until a signal ends them, which is no failure."""
+_ENDLESS = ("metrics", "service run", "service worker", "database run", "status --watch")
+"""Commands of the core that run until a signal ends them, which is no failure."""
 
 _KEPT = "What was stored is kept, and a change is stored whole or not at all; run the command again to go on."
 
@@ -84,7 +80,9 @@ _KEPT = "What was stored is kept, and a change is stored whole or not at all; ru
 def commands() -> Mapping[str, tuple[str, str]]:
     """Return the module of each command, those of capabilities included, and its sentence in `--help`."""
     own = {name: (f"{__name__}.{module}", sentence) for name, (module, sentence) in _COMMANDS.items()}
-    return own | {name: each for capability in capabilities() for name, each in capability.commands.items()}
+    others = {name: each for capability in capabilities() for name, each in capability.commands.items()}
+    first = {name for capability in capabilities() for name in capability.demonstrations}
+    return dict(sorted((own | others).items(), key=lambda command: command[0] not in first))
 
 
 def main() -> None:
@@ -107,7 +105,8 @@ def main() -> None:
 def runs_until_ended(arguments: Sequence[str]) -> bool:
     """Return whether a command runs until a signal ends it."""
     arguments = [argument for argument in arguments if argument != "--demo"]
-    endless = (words.split() for words in _ENDLESS)
+    of_others = (words for capability in capabilities() for words in capability.endless)
+    endless = (words.split() for words in (*_ENDLESS, *of_others))
     return any(set(words) <= set(arguments) and arguments[:1] == words[:1] for words in endless)
 
 

@@ -8,12 +8,13 @@ the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 import getpass
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
@@ -94,11 +95,17 @@ def open_served_installation() -> Iterator[Installation]:
     Raises:
         SellerPlatformError: As `open_stored_installation` does; or the service of the sandbox does not answer.
     """
-    # Imported here because most commands start no service, and httpx takes a while to import.
-    from seller_platform.sandbox.commands.serving import served_demo
-
-    with open_stored_installation() as installation, served_demo(installation.settings):
+    with open_stored_installation() as installation, served_upstream(installation.settings):
         yield installation
+
+
+@contextmanager
+def served_upstream(settings: Settings) -> Iterator[None]:
+    """Serve the upstream until the block ends, where a capability has one for these settings."""
+    with ExitStack() as stack:
+        for serve in contributed("upstream"):
+            stack.enter_context(serve(settings))
+        yield
 
 
 def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> None:

@@ -1,5 +1,7 @@
 """Generated sellers, with rows whose numbers agree with each other.
 
+- `capability`: what this folder contributes
+- `commands`: `demo`, `dev` and `sandbox`
 - `load`: fills a database in one transaction
 - `live`: advances the sandbox day by day, with lists that are empty or short for a day
 - `account_history`: the days of one account, one after the other

@@ -19,7 +19,6 @@ from dagster_shared.cli import WorkspaceOpts
 from sqlalchemy import QueuePool
 
 from seller_platform import __version__
-from seller_platform.sandbox.commands import dev
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.deployment.compose_machine import services_with_celery
 from seller_platform_tests.support.code_locations import loaded_location
@@ -147,12 +146,6 @@ def test_dagster_dev_names_it_by_the_project(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("workspace", ["workspace.yaml", "docker/workspace.yaml"])
 def test_a_workspace_file_names_it(workspace: str) -> None:
     assert _names(TOP / workspace) == [NAME]
-
-
-def test_our_dev_command_names_it(tmp_path: Path) -> None:
-    dev.dagster_commands(tmp_path, "http://127.0.0.1:3000")
-
-    assert _names(tmp_path / "workspace.yaml") == [NAME]
 
 
 def test_the_chart_names_it_and_calls_the_deployment() -> None:

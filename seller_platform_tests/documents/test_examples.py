@@ -53,7 +53,7 @@ ORDER = (
 FIRST_PAGES = ("connect", "README.md")
 """What each change is tried with; every page is tried every night."""
 NOT_TYPED = {
-    "pip install -e . && seller-platform demo": "journeys/test_demo.py runs `demo`, .ci/run installs",
+    "pip install -e . && seller-platform demo": "sandbox/commands/test_demo.py runs `demo`, .ci/run installs",
     "pip install -e '.[test]' && pytest": ".ci/run runs both",
     "pip install ../seller-platform dagster-dg-cli 'typer<0.26'": ".ci/run installs all three",
     "pip install -e '.[notebook]'": "requirements.lock has what the tests need of it",

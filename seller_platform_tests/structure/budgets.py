@@ -9,13 +9,13 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_111,
-    "cli": 6_802,
+    "root": 3_117,
+    "cli": 5_969,
     "orchestration": 4_855,
     "service": 10_588,
-    "sandbox": 2_064,
+    "sandbox": 2_924,
     "alerts": 641,
-    "agents": 1_627,
+    "agents": 1_628,
     "ingest": 2_486,
     "client": 4_025,
     "warehouse": 16_808,
@@ -25,7 +25,7 @@ BUDGETS = {
     "reports": 1_354,
     "lake": 943,
     "sampling": 719,
-    "tests": 56_319,
+    "tests": 56_343,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

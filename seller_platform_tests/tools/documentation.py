@@ -14,6 +14,7 @@ import click
 import dagster as dg
 
 from seller_platform import errors
+from seller_platform.capabilities import capabilities
 from seller_platform.cli import commands
 from seller_platform.cli.docs import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
@@ -29,7 +30,7 @@ from seller_platform_tests.tools.api_reference import http_api, python_api, tabl
 _TOP = Path(__file__).parents[2]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
 PAGES = _TOP / "seller_platform" / "docs"
-_FLOORS = ("cli", "orchestration", "service", "sandbox", "ingest", "client", "warehouse", "contract")
+_FLOORS = ("cli", "orchestration", "service", "ingest", "client", "warehouse", "contract")
 
 _PARTITIONS = {
     Slicing.MONTH: "account × month",
@@ -103,8 +104,8 @@ def _tree() -> str:
             if below.parent.name != "versions":
                 yield from lines(below.parent, depth + 1)
 
-    top = _TOP / "seller_platform"
-    return "\n".join(["```", *(line for floor in _FLOORS for line in lines(top / floor, 0)), "```"])
+    top, floors = _TOP / "seller_platform", (*_FLOORS, *(each.name for each in capabilities()))
+    return "\n".join(["```", *(line for floor in floors for line in lines(top / floor, 0)), "```"])
 
 
 @cache

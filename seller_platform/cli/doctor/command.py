@@ -18,13 +18,12 @@ from seller_platform.cli.doctor.findings import (
     warn,
 )
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
-from seller_platform.cli.installation import note_home
+from seller_platform.cli.installation import note_home, served_upstream
 from seller_platform.cli.output import Output, json_option
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
-from seller_platform.sandbox.commands.serving import served_demo
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import grant_facts
@@ -65,7 +64,7 @@ def _examine() -> Iterator[Finding]:
         yield ok("PostgreSQL", "the embedded server is created on first use")
         yield from examine_settings_to_connect(settings)
         return
-    with served_demo(settings):
+    with served_upstream(settings):
         yield from examined("PostgreSQL", lambda: _examine_database(settings, now))
 
 

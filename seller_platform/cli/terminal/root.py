@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from seller_platform import __version__, interruption
+from seller_platform.capabilities import capabilities
 from seller_platform.cli.terminal.groups import LazyGroup
 from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
@@ -71,7 +72,8 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         or a reading is held, 130 ended by Ctrl-C, 143 ended by SIGTERM.
         """
         interruption.begin()
-        uses_demo = uses_demo and context.invoked_subcommand not in ("demo", "dev")
+        makes_demo = any(context.invoked_subcommand in each.demonstrations for each in capabilities())
+        uses_demo = uses_demo and not makes_demo
         # Imported here because `--help` needs none of them, and they take most of its time.
         from seller_platform.commands import use_start
         from seller_platform.logs import write_json_logs

@@ -5,10 +5,13 @@ import signal
 
 import pytest
 
+from seller_platform.capabilities import capabilities
 from seller_platform.cli import describe_end, runs_until_ended
 
+_OF_CAPABILITIES = [words for capability in capabilities() for words in capability.endless]
 
-@pytest.mark.parametrize("words", ["dev", "metrics", "database run", "status --watch", "service run", "sandbox live"])
+
+@pytest.mark.parametrize("words", ["metrics", "database run", "status --watch", "service run", *_OF_CAPABILITIES])
 def test_commands_that_run_until_a_signal_end_well_with_the_demo_too(words: str) -> None:
     for line in (words, f"--demo {words}", f"{words} --demo"):
         assert runs_until_ended(line.split())
@@ -28,6 +31,6 @@ def test_other_commands_end_with_the_number_of_the_signal() -> None:
 def test_where_logs_are_json_the_sentence_is_a_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_LOG_FORMAT", "json")
 
-    line = json.loads(describe_end(["dev"], signal.SIGTERM)[0])
+    line = json.loads(describe_end(["metrics"], signal.SIGTERM)[0])
 
     assert line.keys() == {"time", "level", "logger", "message"}

@@ -1,12 +1,14 @@
-"""Tests of `sandbox live`: a line for each day, options that cannot be met, and databases that are not filled."""
+"""Tests of `sandbox live` and what `dev` runs: a line for each day, and databases that are not filled."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
+import yaml
 
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.commands import sandbox
-from seller_platform.sandbox.commands.dev import live_command
+from seller_platform.sandbox.commands.dev import dagster_commands, live_command
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke
@@ -38,6 +40,13 @@ def test_dev_lets_days_go_by(database: Database) -> None:
     (line,) = run(database, *command[command.index("live") + 1 :], "--until", "2026-03-11", "--days-per-second", "1000")
 
     assert line.startswith("2026-03-11  orders, ")
+
+
+def test_dev_names_the_code_location_as_the_project_does(tmp_path: Path) -> None:
+    dagster_commands(tmp_path, "http://127.0.0.1:3000")
+
+    (location,) = yaml.safe_load((tmp_path / "workspace.yaml").read_text())["load_from"]
+    assert location["grpc_server"]["location_name"] == "seller_platform"
 
 
 def test_a_warehouse_with_connections_is_not_filled(database: Database) -> None:
