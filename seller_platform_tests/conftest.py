@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import chain
@@ -23,7 +24,6 @@ from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.fork_server import end_server
 from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, copied, end_connections
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
@@ -68,7 +68,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     finally:
         if not hasattr(session.config, "workerinput"):
             gc.unfreeze()  # otherwise some libraries print at exit that objects were not deleted
-        end_server()
         # Python leaves both to the end of the process, for which the watchdog does not wait.
         _forkserver._stop()  # type: ignore[attr-defined]
         _resource_tracker._stop()  # type: ignore[attr-defined]
@@ -85,6 +84,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """Start the server of forked commands where a module uses it."""
+    if server := sys.modules.get("seller_platform_tests.support.fork_server"):
+        server.begin_server()
 
 
 @pytest.hookimpl(wrapper=True)
