@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,6 +31,7 @@ TAG = f"v{__version__}"
 """The tag that the released commit gets."""
 
 _RELATIVE = re.compile(r"(?P<picture>!?)(?P<text>\[[^\]]*\])\((?!https?://|#)(?P<path>[^)\s]+)\)")
+_UV = (sys.executable, "-m", "uv")
 _DEMO = ("demo", "--accounts", "1", "--months", "1")
 
 
@@ -53,22 +53,25 @@ def build(clone: Path, dist: Path, *, repository: str | None = None) -> Path:
         dist: The folder to create.
         repository: The URL of the repository on GitHub, for links of the README. Without it they stay relative.
     """
-    dist.mkdir()
-    epoch = int(_git(clone, "log", "-1", "--format=%ct"))
+    variables = {**os.environ, "SOURCE_DATE_EPOCH": _git(clone, "log", "-1", "--format=%ct").decode().strip()}
     with temporary_folder() as folder:
-        (folder / "committed.tar").write_bytes(_git(clone, "archive", "HEAD"))
-        source = _unpacked(folder / "committed.tar", folder / "committed")
+        committed, source = folder / "committed.tar", folder / "committed"
+        committed.write_bytes(_git(clone, "archive", "HEAD"))
+        source.mkdir()
+        subprocess.run(["tar", "-xf", committed, "-C", source], check=True)
         if repository is not None:
             _lead_to(repository.rstrip("/"), source)
-        sdist = _build("sdist", source, dist, epoch)
-        # From the source distribution, so that this is shown to be complete.
-        wheel = _build("wheel", next(_unpacked(sdist, folder / "sdist").iterdir()), dist, epoch)
+        # The wheel is built from the source distribution, so that this is shown to be complete; without isolation,
+        # because the tool that builds both is installed with the extra `test`.
+        options = ("--no-config", "--no-build-isolation", "--no-create-gitignore", "--quiet")
+        where = ("--python", sys.executable, "--out-dir", str(dist), str(source))
+        subprocess.run([*_UV, "build", *options, *where], env=variables, check=True)
     bill = dist / f"seller_platform-{__version__}.cdx.json"
     command = ("cyclonedx-py", "requirements", "--output-reproducible", "--output-file", str(bill), str(IMAGE_LOCK))
     subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
     sums = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir())]
     (dist / CHECKSUMS).write_text("".join(sums))
-    return wheel
+    return next(dist.glob("*.whl"))
 
 
 def run_demo(wheel: Path, python: str) -> None:
@@ -79,10 +82,9 @@ def run_demo(wheel: Path, python: str) -> None:
         variables = environment(top, UV_NO_CONFIG="1")
         for name in ("SELLER_PLATFORM_HOME", "PYTHONPATH", "VIRTUAL_ENV"):
             variables.pop(name, None)
-        uv = (sys.executable, "-m", "uv")
         for command in (
-            (*uv, "venv", "--quiet", "--python", python, str(programs.parent)),
-            (*uv, "pip", "install", "--quiet", "--python", str(programs / "python"), str(wheel)),
+            (*_UV, "venv", "--quiet", "--python", python, str(programs.parent)),
+            (*_UV, "pip", "install", "--quiet", "--python", str(programs / "python"), str(wheel)),
             (str(programs / "seller-platform"), "--version"),
             (str(programs / "seller-platform"), *_DEMO),
         ):
@@ -121,25 +123,6 @@ def _lead_to(repository: str, source: Path) -> None:
     readme.write_text(_RELATIVE.sub(absolute, readme.read_text()))
     urls = f'Repository = "{repository}"\nChangelog = "{repository}/blob/{TAG}/CHANGELOG.md"'
     project.write_text(project.read_text().replace("[project.scripts]", f"[project.urls]\n{urls}\n\n[project.scripts]"))
-
-
-def _build(target: str, source: Path, dist: Path, epoch: int) -> Path:
-    """Build a distribution from a folder without git, and return its file."""
-    before = set(dist.iterdir())
-    # Without isolation: the tool that builds it is installed with the extra `test`.
-    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(dist)]
-    variables = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
-    subprocess.run(command, cwd=source, env=variables, stdout=subprocess.DEVNULL, check=True)
-    (made,) = set(dist.iterdir()) - before
-    return made
-
-
-def _unpacked(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        if hasattr(tarfile, "data_filter"):  # not before Python 3.11.4
-            tar.extraction_filter = tarfile.data_filter
-        tar.extractall(folder)
-    return folder
 
 
 def _git(clone: Path, *arguments: str) -> bytes:
