@@ -267,7 +267,7 @@ def open_cluster(database_url: str, folder: Path) -> Iterator[Cluster]:
             interface = Deployment(
                 machine.running["webserver"], folder, {"Dagster UI": f"http://127.0.0.1:{machine.ports['3000']}"}
             )
-            interface.launch("__ASSET_JOB", "accounts")
+            interface.launch("__ASSET_JOB", "seller/accounts")
             interface.await_quiet()
             yield Cluster(machine, interface, upstream, requests)
 
@@ -278,9 +278,8 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
         machine, interface, upstream, requests = cluster.machine, cluster.interface, cluster.upstream, cluster.requests
         counted, sent, refreshes = number_of(database_url, *COUNTED), _sent(upstream), upstream.refreshes
 
-        backfill = interface.backfill(
-            ["transactions"], [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
-        )
+        months = [f"at-{100 + number}|{month}" for number in range(len(SELLERS)) for month in MONTHS]
+        backfill = interface.backfill("seller/transactions", partitions=months)
         wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
         machine.kill("worker-1")
         requests.released.set()

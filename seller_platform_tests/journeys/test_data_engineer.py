@@ -204,7 +204,7 @@ def test_a_backfill_is_canceled_and_exactly_the_rest_is_loaded(desk: Desk) -> No
 
     desk.answers = {}
     late.set()
-    finished = desk.await_backfill(desk.shop.backfill("seller/transactions", sorted(everything - kept)))
+    finished = desk.await_backfill(desk.shop.backfill("seller/transactions", partitions=sorted(everything - kept)))
 
     assert (canceled, finished) == (BulkActionStatus.CANCELED, BulkActionStatus.COMPLETED_SUCCESS)
     assert dg.DagsterRunStatus.CANCELED in statuses

@@ -3,7 +3,8 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +56,7 @@ def newest_metadata(instance: dg.DagsterInstance, key: dg.AssetKey, partition: s
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-LAUNCH = """
+_LAUNCH = """
 mutation (
   $location: String!, $job: String!, $assets: [AssetKeyInput!], $config: RunConfigData!, $tags: [ExecutionTag!]
 ) {
@@ -66,7 +67,7 @@ mutation (
   }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
 }
 """
-BACKFILL = """
+_BACKFILL = """
 mutation ($parameters: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $parameters) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
@@ -84,8 +85,45 @@ cli.main()
 """
 
 
+class Interface(ABC):
+    """What the UI asks and requests of a code location, in GraphQL."""
+
+    name: str
+
+    @abstractmethod
+    def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
+        """Return the answer to a query."""
+
+    def launch(
+        self, job: str, *assets: str, config: Mapping[str, Any] = _NOTHING, tags: Mapping[str, str] = _NOTHING
+    ) -> str:
+        """Launch a run as soon as the code location answers, and return its id."""
+        of_run = [{"key": key, "value": value} for key, value in tags.items()]
+        asked = {"job": job, "assets": paths_of(assets) or None, "config": dict(config), "tags": of_run}
+        launched = wait_for(
+            lambda: self.ask(_LAUNCH, location=self.name, **asked)["launchRun"],
+            lambda answer: answer["__typename"] == "LaunchRunSuccess",
+            explain=str,
+            pause_seconds=1,
+        )
+        return str(launched["run"]["runId"])
+
+    def backfill(self, *assets: str, partitions: Sequence[str] | None = None) -> str:
+        """Launch a backfill, by default of all partitions, and return its id."""
+        chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
+        parameters = {"assetSelection": paths_of(assets), **chosen}
+        launched = self.ask(_BACKFILL, parameters=parameters)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        return str(launched["backfillId"])
+
+
+def paths_of(assets: Iterable[str]) -> list[dict[str, list[str]]]:
+    """Return the keys of assets as GraphQL has them."""
+    return [{"path": asset.split("/")} for asset in assets]
+
+
 @dataclass(frozen=True)
-class CodeLocation:
+class CodeLocation(Interface):
     """A code location with its server, and the instance of its runs."""
 
     name: str
@@ -93,30 +131,9 @@ class CodeLocation:
     workspace: WorkspaceProcessContext
 
     def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
-        """Return the answer of Dagster's GraphQL."""
-        answer: Mapping[str, Any] = execute_dagster_graphql(
-            self.workspace.create_request_context(), query, variables
-        ).data
+        context = self.workspace.create_request_context()
+        answer: Mapping[str, Any] = execute_dagster_graphql(context, query, variables).data
         return answer
-
-    def launch(
-        self, job: str, *assets: str, config: Mapping[str, Any] = _NOTHING, tags: Mapping[str, str] = _NOTHING
-    ) -> str:
-        """Launch a run as the UI does, and return its id."""
-        keys = [{"path": asset.split("/")} for asset in assets] or None
-        of_run = [{"key": key, "value": value} for key, value in tags.items()]
-        answer = self.ask(LAUNCH, location=self.name, job=job, assets=keys, config=dict(config), tags=of_run)
-        launched = answer["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        return str(launched["run"]["runId"])
-
-    def backfill(self, asset: str, partitions: Sequence[str] | None = None) -> str:
-        """Launch a backfill as the UI does, by default of all partitions, and return its id."""
-        chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
-        parameters = {"assetSelection": [{"path": asset.split("/")}], **chosen}
-        launched = self.ask(BACKFILL, parameters=parameters)["launchPartitionBackfill"]
-        assert launched["__typename"] == "LaunchBackfillSuccess", launched
-        return str(launched["backfillId"])
 
     def cancel(self, backfill: str) -> None:
         """Cancel a backfill as the UI does."""

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,11 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform.warehouse.readers.fingerprints import fingerprints
-from seller_platform_tests.support.dagster_instance import BACKFILL, LAUNCH
+from seller_platform_tests.support.dagster_instance import Interface, paths_of
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")
+LOADED = (*(f"seller/{dataset.name}" for dataset in LISTS), "seller/cost_periods")
 RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
 CODE_LOCATION = "code location"
 _WORDS = {
@@ -119,23 +119,8 @@ class UnderWay:
         return not open_backfills and all(status in _ENDED for status, _ in self.runs)
 
 
-@dataclass(frozen=True)
-class State(UnderWay):
-    """What the UI shows.
-
-    Attributes:
-        assets: The progress of each asset that has partitions and is materialized, by its key.
-    """
-
-    assets: dict[str, Progress]
-
-    @property
-    def unfinished(self) -> dict[str, Progress]:
-        return {key: progress for key, progress in self.assets.items() if not progress.is_whole}
-
-
 @dataclass
-class Deployment:
+class Deployment(Interface):
     """A running `seller-platform dev`.
 
     Attributes:
@@ -145,6 +130,7 @@ class Deployment:
     process: subprocess.Popen[Any]
     home: Path
     told: dict[str, str]
+    name: str = "seller_platform"
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """Return what the UI's own interface answers, once it does."""
@@ -157,46 +143,20 @@ class Deployment:
 
         return dict(wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"])
 
-    def backfill(self, datasets: Sequence[str], partitions: Sequence[str] | None = None) -> str:
-        """Launch a backfill of some datasets, as the UI does, and return its id.
-
-        Args:
-            partitions: Their partitions; by default all.
-        """
-        wanted = {f"seller/{name}" for name in datasets}
+    def backfill(self, *assets: str, partitions: Sequence[str] | None = None) -> str:
         # The web server answers before the code location has told it of its assets.
-        wait_for(self.state, lambda state: state.assets.keys() >= wanted, pause_seconds=_LOOK_SECONDS)
-        assets = [{"path": ["seller", name]} for name in datasets]
-        chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
-        launched = self.ask(BACKFILL, parameters={"assetSelection": assets, **chosen})["launchPartitionBackfill"]
-        assert launched["__typename"] == "LaunchBackfillSuccess", launched
-        return str(launched["backfillId"])
+        wait_for(self.assets, lambda shown: shown.keys() >= {*assets}, pause_seconds=_LOOK_SECONDS)
+        return super().backfill(*assets, partitions=partitions)
 
-    def launch(self, job: str, dataset: str | None = None, config: Mapping[str, Any] | None = None) -> None:
-        """Launch a run of a job, or one of Dagster's own job that materializes a dataset without partitions."""
-        chosen = {"job": job, "assets": None if dataset is None else [{"path": ["seller", dataset]}]}
-        # The code location may have been killed a moment ago.
-        wait_for(
-            lambda: self.ask(LAUNCH, location="seller_platform", config=config or {}, **chosen)["launchRun"],
-            lambda launched: launched["__typename"] == "LaunchRunSuccess",
-            explain=str,
-            pause_seconds=_LOOK_SECONDS,
-        )
-
-    def state(self) -> State:
-        """Return what the UI shows now."""
-        nodes, under_way = self.ask(_ASSETS)["assetNodes"], self.under_way()
-        return State(
-            under_way.backfills,
-            under_way.runs,
-            {
-                "/".join(node["assetKey"]["path"]): Progress(
-                    stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
-                )
-                for node in nodes
-                if (stats := node["partitionStats"]) is not None and node["isMaterializable"]
-            },
-        )
+    def assets(self) -> dict[str, Progress]:
+        """Return the progress of each asset that has partitions and is materialized, by its key."""
+        return {
+            "/".join(node["assetKey"]["path"]): Progress(
+                stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
+            )
+            for node in self.ask(_ASSETS)["assetNodes"]
+            if (stats := node["partitionStats"]) is not None and node["isMaterializable"]
+        }
 
     def under_way(self) -> UnderWay:
         """Return the backfills and runs that the UI shows now.
@@ -219,27 +179,26 @@ class Deployment:
             seconds=_SETTLED_SECONDS,
         )
 
-    def settled(self) -> State:
-        """Wait until every partition is materialized and nothing is under way, and return what the UI shows then."""
+    def settled(self) -> dict[str, Progress]:
+        """Wait until every partition is materialized and nothing is under way, and return the assets then."""
 
-        def look() -> State:
+        def assets() -> dict[str, Progress]:
             self.await_quiet()
-            return self.state()
+            return self.assets()
 
         return wait_for(
-            look,
-            lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
-            explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            assets,
+            lambda shown: shown and all(each.is_whole for each in shown.values()) and self.under_way().is_quiet,
+            explain=lambda shown: (shown, self.under_way(), self.failures()),
             pause_seconds=_LOOK_SECONDS,
             seconds=_SETTLED_SECONDS,
         )
 
-    def await_progress(self, datasets: Sequence[str]) -> None:
-        """Wait until more partitions of some datasets are materialized than now, or all of them."""
-        keys = [{"path": ["seller", name]} for name in datasets]
+    def await_progress(self, assets: Sequence[str]) -> None:
+        """Wait until more partitions of some assets are materialized than now, or all of them."""
 
         def materialized() -> tuple[int, int]:
-            stats = [node["partitionStats"] for node in self.ask(_PROGRESS, assets=keys)["assetNodes"]]
+            stats = [node["partitionStats"] for node in self.ask(_PROGRESS, assets=paths_of(assets))["assetNodes"]]
             return sum(each["numMaterialized"] for each in stats), sum(each["numPartitions"] for each in stats)
 
         before, _ = materialized()

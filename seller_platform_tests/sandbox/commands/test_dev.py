@@ -90,17 +90,17 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
             execute(served, "DELETE FROM service.access_tokens")
         place.launch("request_reports")
         wait_for(place.under_way, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
-        number = place.backfill(LOADED)
+        number = place.backfill(*LOADED)
         # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
         for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,), (CODE_LOCATION,)):
             place.await_progress(LOADED)
             for part in parts:
                 place.kill(part)
-        state = place.settled()
+        assets, under_way = place.settled(), place.under_way()
         broken = between.faults / between.seen.total()
         plan.is_over = True
         # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
-        place.launch("__ASSET_JOB", "accounts")
+        place.launch("__ASSET_JOB", "seller/accounts")
         wait_for(lambda: _checks_when_quiet(place), lambda red: red in GREEN, pause_seconds=5)
         with place.databases() as (_, warehouse):
             jobs = stored(warehouse, "SELECT state FROM platform.report_jobs")
@@ -112,11 +112,11 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     assert (lost.returncode, connected.returncode) == (4, 0), lost.stderr + connected.stderr
     assert plan.dealt.keys() == FAULTS.keys()
     assert 0.2 < broken < 0.3
-    assert state.backfills[number] == "COMPLETED_SUCCESS"
-    assert state.assets["seller/orders"].partitions == 6
-    assert state.assets["seller/report_rows"].materialized == 2
-    assert state.assets.keys() >= {"marts/account_profit_daily", "marts/restock_plan"}
-    assert any(is_taken_up_again for _, is_taken_up_again in state.runs)
+    assert under_way.backfills[number] == "COMPLETED_SUCCESS"
+    assert assets["seller/orders"].partitions == 6
+    assert assets["seller/report_rows"].materialized == 2
+    assert assets.keys() >= {"marts/account_profit_daily", "marts/restock_plan"}
+    assert any(is_taken_up_again for _, is_taken_up_again in under_way.runs)
     assert between.seen["POST", TOKEN] == 5
     # The schedule may have requested others meanwhile.
     assert (len(jobs) >= 2, set(jobs)) == (True, {("loaded",)})
