@@ -179,15 +179,6 @@ def _arguments(call: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def problems_of(question: Question, result: Any) -> list[str]:
-    """Return what is wrong with the result of a call over the Model Context Protocol."""
-    content = result.structured_content
-    if not result.is_error:
-        return question.problems(content)
-    refused = content["refused"]
-    return question.problems(None, f"{refused['reason']}. {refused['remedy']}", refused["candidates"])
-
-
 def test_the_accounts_are_listed_with_zone_currency_and_months(asker: Asker) -> None:
     answer = call_tool(asker, "accounts", {})
 

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-from datetime import UTC, datetime
 
 import pytest
 
@@ -11,8 +10,6 @@ from seller_platform.alerts.webhook import post_message
 from seller_platform.errors import WebhookError
 from seller_platform_tests.support.http_upstream import FakeTime
 from seller_platform_tests.support.receiver import webhook_receiver
-
-NOW = datetime(2026, 5, 20, tzinfo=UTC)
 
 
 def test_a_redacted_text_has_no_secrets() -> None:

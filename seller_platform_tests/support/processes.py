@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx
+import psutil
 
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.support.command_line import check_document
@@ -157,13 +158,8 @@ def left_behind(home: Path, *, seconds: float = PATIENCE_SECONDS) -> list[str]:
 
 def _running_on(home: Path) -> list[str]:
     """Return the command lines that name a folder, or were given it in their environment."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is somebody else's
-            command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
-            if os.fsencode(home) in command + variables:
-                found.append(command.replace(b"\0", b" ").decode())
-    return found
+    facts = [process.info for process in psutil.process_iter(["cmdline", "environ"])]  # None of those of others
+    return [" ".join(each["cmdline"] or ()) for each in facts if str(home) in f"{each}"]
 
 
 def connected_environment(application: Upstream, database_url: str, home: Path, **variables: str) -> dict[str, str]:
