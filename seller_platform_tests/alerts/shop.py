@@ -1,10 +1,10 @@
 """A shop with accounts, whose alerts a webhook receives."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -16,6 +16,7 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 
 KEYS = [f"us-{100 + number}" for number in range(30)]
@@ -45,16 +46,9 @@ class Shop:
 
     def load(self, dataset: Dataset, key: str, month: Window, *, verdict: str = "match", notes: object = None) -> int:
         """Store a receipt, with a verdict and notes."""
-        statement = text("""
-            INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
-                                        announced, digest, verdict, changed, started_at, finished_at, notes,
-                                        restatement)
-            VALUES (:dataset, :account, :first, :after, 1, 1, 0, 11, 12, '', :verdict, true, '2026-04-10 08:00Z', now(),
-                    CAST(:notes AS jsonb), '{"rows": {"before": "100", "after": "90"}}')
-            RETURNING id
-        """)
-        bound = {"dataset": dataset.name, "account": key, "first": month.start, "after": month.end, "verdict": verdict}
-        return int(self.database.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
+        facts: dict[str, Any] = {"rows": 11, "announced": 12, "restatement": {"rows": {"before": "100", "after": "90"}}}
+        facts |= {"started_at": datetime(2026, 4, 10, 8, tzinfo=UTC), "verdict": verdict, "notes": notes or {}}
+        return store_receipt(self.database, dataset, key, month, **facts)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ BUDGETS = {
     "reports": 1_354,
     "lake": 943,
     "sampling": 719,
-    "tests": 56_186,
+    "tests": 56_177,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -27,6 +27,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
 from seller_platform_tests.support.stored_rows import copy_rows, store_slice
 
@@ -104,12 +105,8 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
     days = {"start_date": "2026-02-20", "end_date": "2026-03-20"}
     store_slice(service.database, ORDERS, MARCH, _orders())
     with service.database.begin() as connection:
-        receipt = (
-            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'us-1', '2026-02-27', "
-            "'2026-02-28', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
-        )
-        load = connection.execute(text(receipt)).scalar_one()
+        early = {"started_at": datetime.now(UTC), "finished_at": datetime(2020, 1, 1, tzinfo=UTC)}
+        load = store_receipt(connection, ORDERS, US, Window.day(date(2026, 2, 27)), **early)
         mark = "INSERT INTO service.unsummed_loads VALUES ('us-1', 'orders', :load, '[2026-02-01,2026-03-01)')"
         connection.execute(text(mark), {"load": load})
         late = [_order(1, date(2026, 2, 27), 7)]
