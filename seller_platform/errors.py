@@ -14,6 +14,7 @@ it is caught, or where it stands for an exit code or an HTTP status; all others 
 | any other | look at the cause | 1 |
 """
 
+import copyreg
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -66,13 +67,7 @@ class SellerPlatformError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Let another process have the same error: its class, message and attributes."""
-        return _same_error, (type(self), self.args), self.__dict__
-
-
-def _same_error(kind: type[SellerPlatformError], arguments: tuple[object, ...]) -> SellerPlatformError:
-    error = kind.__new__(kind)
-    error.args = arguments
-    return error
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # pickle's
 
 
 def followed(message: str, step: str) -> str:
@@ -295,8 +290,9 @@ class CannotListenError(SellerPlatformError):
     next_step = "Choose another port, or end the program that uses it."
 
     def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
-        message = f"the service cannot listen on {host} port {port}: {problem}"
-        super().__init__(followed(message, f"Choose another with {option}"))
+        super().__init__(
+            f"the service cannot listen on {host} port {port}: {problem}", step=f"Choose another with {option}."
+        )
 
 
 class SheetError(RequestError, with_step=True):
@@ -450,8 +446,8 @@ class ReauthorizationRequiredError(SellerPlatformError):
 
     def __init__(self, connection: str, reason: str) -> None:
         self.connection, self.reason = connection, reason
-        message = f"connection {connection!r} must be authorised again: {reason}"
-        super().__init__(followed(message, f"Run `{connect_command(connection)}`"))
+        step = f"Run `{connect_command(connection)}`."
+        super().__init__(f"connection {connection!r} must be authorised again: {reason}", step=step)
 
 
 class AuthorizationDeniedError(SellerPlatformError, with_step=True):
@@ -503,20 +499,19 @@ class RequestsUsedUpError(RetryableError):
         self.renews_at, self.sent = renews_at, sent  # the requests that were sent for the slice, in vain
         super().__init__(
             f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
-            f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "
-            f"{renews_at:%Y-%m-%d %H:%M:%S} UTC: try again then, or raise the setting"
+            "(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice",
+            step=f"The budget renews at {renews_at:%Y-%m-%d %H:%M:%S} UTC: try again then, or raise the setting.",
         )
 
 
-class BudgetTooSmallError(SettingsError):
+class BudgetTooSmallError(SettingsError, with_step=True):
     """A slice takes more requests than a connection may send on one day."""
 
     next_step = "Raise SELLER_API_REQUESTS_PER_DAY, or unset it."
 
     def __init__(self, connection: str, *, per_day: int, needed: int) -> None:
         super().__init__(
-            f"it takes about {count_of(needed, 'request')}, and connection {connection!r} may send {per_day:,} a day. "
-            "Raise SELLER_API_REQUESTS_PER_DAY"
+            f"it takes about {count_of(needed, 'request')}, and connection {connection!r} may send {per_day:,} a day"
         )
 
 
@@ -659,7 +654,7 @@ class MissingRightError(WarehouseError):
     def __init__(self, where: str, right: str, grant: str | None, problem: str) -> None:
         self.right, self.grant = right, grant
         step = f"{self.next_step} The line for psql:\n  {grant};" if grant else self.next_step
-        super().__init__(followed(f"the user of {where} lacks {right} (PostgreSQL: {problem})", step))
+        super().__init__(f"the user of {where} lacks {right} (PostgreSQL: {problem})", step=step)
 
 
 class DatabaseFullError(WarehouseError, with_step=True):
@@ -686,7 +681,7 @@ class BackupError(WarehouseError):
     next_step = "Do what the message says; the former backup is unchanged, and so is the database."
 
     def __init__(self, what: str, problem: str, step: str) -> None:
-        super().__init__(followed(f"backup or restore of {what}: {problem}", step))
+        super().__init__(f"backup or restore of {what}: {problem}", step=step)
 
 
 class WebhookError(SellerPlatformError, with_step=True):
@@ -723,7 +718,7 @@ class ReadingHeldError(CheckFailedError):
             f"`seller-platform accept {load_id}` or the job accept_held of the Dagster UI, or wait: each refresh reads "
             "the slice again, and after three that say the same, 20 hours apart, it is published"
         )
-        super().__init__(followed(f"{what}: {reason}", step))
+        super().__init__(f"{what}: {reason}", step=step)
 
 
 class InputProblemError(CheckFailedError, with_step=True):

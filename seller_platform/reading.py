@@ -155,22 +155,15 @@ def read(
             frame.insert(0, _CURRENCY, of_rows)
             frame.attrs["warning"] = warning
         frame.attrs["currencies"] = sorted(set(codes.values()))
-        frame.attrs["problems"] = _problems(database, relation, parts, window)
+        unsound = slice_problems(
+            database,
+            [relation.table.removeprefix("seller.")],
+            accounts=None if parts is None else [part.account for part in parts],
+            months=None if window is None else [Window.month_of(each.start).start for each in window.months()],
+        )
+        frame.attrs["problems"] = [f"{each.subject}: {each.sentence}" for each in unsound]
         frame.attrs["sample"] = evidence(database, utc_now()).sentence
         return frame
-
-
-def _problems(
-    database: Database, relation: Relation, parts: Sequence[Selection] | None, window: Window | None
-) -> list[str]:
-    """Return what is wrong with the slices of a table, or the partitions of a mart, that were read."""
-    found = slice_problems(
-        database,
-        [relation.table.removeprefix("seller.")],
-        accounts=None if parts is None else [part.account for part in parts],
-        months=None if window is None else [Window.month_of(each.start).start for each in window.months()],
-    )
-    return [f"{each.subject}: {each.sentence}" for each in found]
 
 
 def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> dict[str, str]:

@@ -127,7 +127,16 @@ def compare_ledgers(database: Database, parts: Collection[Partition] | None = No
     """
     with database.begin() as connection:
         lock(connection, _LOCK)
-        sizes = _sizes(connection, parts)
+        bound = {
+            "dataset": LEDGER.name,
+            "all": parts is None,
+            "accounts": [account for account, _ in parts or ()],
+            "months": [month and month.start for _, month in parts or ()],
+        }
+        sizes = [
+            _Size(row.seller, row.month, dict(zip(row.accounts, row.rows, strict=True)))
+            for row in connection.execute(_SIZES, bound)
+        ]
         by_month: dict[date, list[_Size]] = defaultdict(list)
         for size in sizes:
             by_month[size.month].append(size)
@@ -151,19 +160,6 @@ def compare_changed(database: Database, receipts: Iterable[Receipt]) -> None:
             compare_ledgers(database, months)
         except WarehouseUnavailableError as error:
             _LOG.warning("The accounts of a seller are not compared: %s", error)
-
-
-def _sizes(connection: Connection, parts: Collection[Partition] | None) -> list[_Size]:
-    bound = {
-        "dataset": LEDGER.name,
-        "all": parts is None,
-        "accounts": [account for account, _ in parts or ()],
-        "months": [month and month.start for _, month in parts or ()],
-    }
-    return [
-        _Size(row.seller, row.month, dict(zip(row.accounts, row.rows, strict=True)))
-        for row in connection.execute(_SIZES, bound)
-    ]
 
 
 def _repeated(connection: Connection, month: date, sizes: Sequence[_Size]) -> Iterator[RowMapping]:

@@ -95,19 +95,16 @@ def _products(rng: Random) -> Iterator[Product]:
             rng.shuffle(names)
         style, material, thing = names[number % len(names)]
         edition = f" {number // len(names) + 1}" if number >= len(names) else ""
-        yield from _family(rng, number, f"{style}{material} {thing[0]}{edition}", thing[2])
-
-
-def _family(rng: Random, number: int, name: str, variants: Sequence[str]) -> Iterator[Product]:
-    stem = "-".join((*(word[:3] for word in name.split()[-3:]), f"{number + 1:04d}")).upper()
-    chosen = variants[: rng.choice((1, 1, 2, 3, 4, 6))]
-    parent = _code(rng, "B0") if len(chosen) > 1 else None
-    for variant in chosen:
-        ending = f"-{''.join(word[:3] for word in variant.split())}".upper() if parent else ""
-        product = _product(rng, stem + ending, _code(rng, "B0"), parent, f"{name}, {variant}" if parent else name)
-        yield product
-        if rng.random() < _TWINS:
-            yield _product(rng, f"{product.sku} (2)", product.asin, parent, product.name)
+        name = f"{style}{material} {thing[0]}{edition}"
+        stem = "-".join((*(word[:3] for word in name.split()[-3:]), f"{number + 1:04d}")).upper()
+        variants = thing[2][: rng.choice((1, 1, 2, 3, 4, 6))]
+        parent = _code(rng, "B0") if len(variants) > 1 else None
+        for variant in variants:
+            ending = f"-{''.join(word[:3] for word in variant.split())}".upper() if parent else ""
+            product = _product(rng, stem + ending, _code(rng, "B0"), parent, f"{name}, {variant}" if parent else name)
+            yield product
+            if rng.random() < _TWINS:
+                yield _product(rng, f"{product.sku} (2)", product.asin, parent, product.name)
 
 
 def _product(rng: Random, sku: str, asin: str, parent_asin: str | None, name: str) -> Product:

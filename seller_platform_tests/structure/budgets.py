@@ -9,19 +9,19 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_117,
-    "cli": 5_969,
-    "orchestration": 4_855,
+    "root": 3_105,
+    "cli": 5_960,
+    "orchestration": 4_850,
     "service": 10_588,
-    "sandbox": 2_924,
+    "sandbox": 2_916,
     "alerts": 641,
     "agents": 1_628,
     "ingest": 2_486,
-    "client": 4_025,
-    "warehouse": 16_808,
+    "client": 4_018,
+    "warehouse": 16_794,
     "contract": 1_307,
     "costs": 1_426,
-    "ledgers": 295,
+    "ledgers": 291,
     "reports": 1_354,
     "lake": 943,
     "sampling": 719,
@@ -29,7 +29,7 @@ BUDGETS = {
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
-MOST_CALLED_ONCE_PERCENT = 13.9
+MOST_CALLED_ONCE_PERCENT = 13.4
 """The largest part of all private functions that may be called from one place only."""
 
 MOST_FUNCTIONS_OF_A_PAGE = {"functions": 103, "modules": 22, "deep": 14}

@@ -13,7 +13,7 @@ from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.installation import open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Output, json_option, moment_text, printable, with_title
 from seller_platform.cli.terminal.months import Month, Since
-from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract import Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
@@ -75,7 +75,16 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         account = account_named(installation.database, account).key
         changes = changes_since(installation.database, declared, account, window, since=since)
         titles = account_titles(installation.database)
-    sums = _sums(declared, changes)
+    by_kind = {
+        "came": sums_of(declared, changes.came),
+        "went": sums_of(declared, changes.went),
+        "changed_from": sums_of(declared, (row.before for row in changes.changed)),
+        "changed_to": sums_of(declared, (row.after for row in changes.changed)),
+    }
+    names = dict.fromkeys(["rows", *(name for each in by_kind.values() for name in each)])
+    sums = [
+        SumsOfChanges(name=name, **{kind: str(each.get(name, 0)) for kind, each in by_kind.items()}) for name in names
+    ]
     facts = msgspec.structs.asdict(changes)
     output.document(DiffDocument(dataset=declared.name, account=account, sums=sums, **facts))
     began = f"since {moment_text(changes.since)}" if changes.since else "with the first load"
@@ -124,18 +133,6 @@ def revert(*, load: int, output: Output) -> None:
         "back.",
         receipt,
     )
-
-
-def _sums(dataset: Dataset, changes: Changes) -> list[SumsOfChanges]:
-    """Return rows and amounts by kind of change."""
-    sums = {
-        "came": sums_of(dataset, changes.came),
-        "went": sums_of(dataset, changes.went),
-        "changed_from": sums_of(dataset, (row.before for row in changes.changed)),
-        "changed_to": sums_of(dataset, (row.after for row in changes.changed)),
-    }
-    names = dict.fromkeys(["rows", *(name for each in sums.values() for name in each)])
-    return [SumsOfChanges(name=name, **{kind: str(each.get(name, 0)) for kind, each in sums.items()}) for name in names]
 
 
 def _list(output: Output, sign: str, rows: Sequence[Mapping[str, Any]]) -> None:

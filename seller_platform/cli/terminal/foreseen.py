@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,23 +16,18 @@ from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_o
 
 def foreseen_error(error: BaseException) -> SellerPlatformError | None:
     """Return the error that names cause and next step; None for bugs of this program."""
-    for each in _causes(error):
-        if isinstance(each, SellerPlatformError):
-            return each
-        if refusal := refusal_of(each, **_database()):
-            return refusal
-        if isinstance(each, OSError) and (of_file := _error_of_file(each)):
-            return of_file
-    return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, and those that it was raised from or while."""
+    cause: BaseException | None = error
     seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, SellerPlatformError):
+            return cause
+        if refusal := refusal_of(cause, **_database()):
+            return refusal
+        if isinstance(cause, OSError) and (of_file := _error_of_file(cause)):
+            return of_file
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _database() -> dict[str, str]:

@@ -69,29 +69,22 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
             raise ContractViolationError(ACCOUNTS.name, f"row {position}: its id is missing, null or no number")
     order = sorted(range(kept.count), key=lambda position: int(kept.rows[position][0]))
     rows = [kept.rows[position] for position in order]
-    accounts = _selected_apart([
-        Account(number, title or "", country, currency, zone or "", marketplace, seller)
-        for number, title, country, currency, zone, marketplace, seller, *_ in rows
-    ])  # fmt: skip
+    accounts, sellers = dict[int, Account](), set[str | None]()
+    for number, title, country, currency, zone, marketplace, seller, *_ in rows:
+        account = Account(number, title or "", country, currency, zone or "", marketplace, seller)
+        if account.id in accounts:
+            raise ContractViolationError(f"account {account.id}", "it was listed twice")
+        # Without its seller, an account is selected by its title.
+        is_shared = account.seller is not None and account.seller in sellers
+        accounts[account.id] = replace(account, seller_id=None) if is_shared else account
+        sellers.add(account.seller)
     if facts.announced is None:  # the API promises all of them in one answer, without a total
         facts = replace(facts, announced=len(rows), verdict=CountVerdict.MATCH)
     extras = {number: kept.extras[position] for number, position in enumerate(order) if position in kept.extras}
-    return Discovered(accounts, rows, extras, facts)
+    return Discovered(tuple(accounts.values()), rows, extras, facts)
 
 
 def _without_error(body: bytes) -> Mapping[str, Any]:
     answer = json_object(body)
     check_no_error(answer)
     return answer
-
-
-def _selected_apart(accounts: list[Account]) -> tuple[Account, ...]:
-    numbers, sellers, apart = set[int](), set[str | None](), []
-    for account in accounts:
-        if account.id in numbers:
-            raise ContractViolationError(f"account {account.id}", "it was listed twice")
-        # Without its seller, an account is selected by its title.
-        apart.append(replace(account, seller_id=None) if account.seller in sellers - {None} else account)
-        numbers.add(account.id)
-        sellers.add(account.seller)
-    return tuple(apart)

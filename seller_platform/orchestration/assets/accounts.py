@@ -63,7 +63,13 @@ def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
         names = _due(database, [*chosen.values()], warehouse) if is_of_sensor else [*chosen]
         loaded = [receipt for _, receipt in loop.attempt(names, read)]
         _add_partitions(context.instance, database, placement)
-        yield from _events(database, loaded, placement)
+        account_names = AccountNames(database)
+        known = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
+        rows = sum(each.rows for name, each in newest_receipts(database, ACCOUNTS).items() if name in known)
+        for receipt in loaded:
+            event = load_event(receipt, placement, account_names)
+            yield event.with_metadata({**event.metadata, "connection": receipt.account, "dagster/row_count": rows})
+        keep_reported(database, [receipt.id for receipt in loaded])
         yield from outputs(context)
         report_after_step(context, database, placement, ACCOUNTS)
         if not is_of_sensor:
@@ -125,14 +131,3 @@ def _due(database: Database, chosen: Sequence[KnownConnection], warehouse: Wareh
         if is_past(at + pause, now, pause):
             due[name] = at
     return sorted(due, key=lambda name: due[name])
-
-
-def _events(database: Database, loaded: Sequence[Receipt], placement: Placement) -> Iterator[dg.AssetMaterialization]:
-    """Yield a materialization for each load, with the rows of all connections."""
-    names = AccountNames(database)
-    read = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
-    rows = sum(receipt.rows for name, receipt in newest_receipts(database, ACCOUNTS).items() if name in read)
-    for receipt in loaded:
-        event = load_event(receipt, placement, names)
-        yield event.with_metadata({**event.metadata, "connection": receipt.account, "dagster/row_count": rows})
-    keep_reported(database, [receipt.id for receipt in loaded])

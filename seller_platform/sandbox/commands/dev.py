@@ -26,7 +26,7 @@ from seller_platform.files import write_for_this_start
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.demo import connect_local_stack
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
-from seller_platform.sandbox.commands.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.sandbox.commands.local_stack import GROUP_TITLE, USER_EMAIL, open_local_stack
 from seller_platform.settings import DEMO_FOLDER
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.marts import MARTS
@@ -93,6 +93,10 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
+    # Imported here because Dagster takes a second to import, which `--help` does not need.
+    from seller_platform.orchestration.instance.home import dagster_home, open_instance
+    from seller_platform.orchestration.partitions import add_accounts
+
     output = Output(as_json=False)
     home = make_home(DEMO_FOLDER).home
     since = utc_now().date() - timedelta(days=_LIVE_DAYS) if is_live else None
@@ -103,7 +107,10 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
         address = f"http://127.0.0.1:{free_port(port)}"
         os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
         with open_installation() as installation, ExitStack() as dagster:
-            dagster_folder = _prepare(installation, stack, output)
+            discovered = connect_local_stack(installation, stack, output)
+            with open_instance(installation.settings.home) as instance:
+                add_accounts(instance, [each.key for each in discovered])
+            dagster_folder = str(dagster_home(installation.settings.home))
             # Programs are ended before it: what runs then has no process any more.
             dagster.enter_context(_without_unfinished_runs(installation.settings.home))
 
@@ -148,18 +155,6 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
                 if stack.server.revive():
                     output.say("PostgreSQL ended unexpectedly and is started again.")
                 _keep_running((stack.service, *programs), output)
-
-
-def _prepare(installation: Installation, stack: LocalStack, output: Output) -> str:
-    """Connect to the sandbox, add the accounts' partitions, and return the Dagster home."""
-    # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from seller_platform.orchestration.instance.home import dagster_home, open_instance
-    from seller_platform.orchestration.partitions import add_accounts
-
-    discovered = connect_local_stack(installation, stack, output)
-    with open_instance(installation.settings.home) as instance:
-        add_accounts(instance, [each.key for each in discovered])
-    return str(dagster_home(installation.settings.home))
 
 
 def _load_last_month(installation: Installation, output: Output) -> Mapping[str, str]:

@@ -80,10 +80,6 @@ def _none_read(changes: Sequence[DayChange]) -> Iterator[Figure]:
         yield (stored := sum(each.before for each in changes)), stored, ""
 
 
-def _lost(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    yield sum(each.lost for each in changes), sum(each.before for each in changes), ""
-
-
 def _emptied(changes: Sequence[DayChange]) -> Iterator[Figure]:
     """Of columns that most rows had, while there are rows."""
     before, after = _compared(changes)
@@ -193,7 +189,7 @@ RULES = (
             RuleScope.RECENT_DAY: (40, 5),
             RuleScope.RECENT_DAYS: (20, 20),
         },
-        _lost,
+        lambda changes: iter([(sum(each.lost for each in changes), sum(each.before for each in changes), "")]),
     ),
     Rule(
         "list",

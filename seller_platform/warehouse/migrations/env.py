@@ -12,17 +12,13 @@ from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its
 from seller_platform.warehouse.schema.tables import declared
 
 
-def _is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether the platform declares a thing in the database. Dagster's schema is its own; partitions follow tables."""
-    return kind != "schema" or name not in (DAGSTER_SCHEMA, PARTITIONS)
-
-
 def _run(connection: Connection) -> None:
     context.configure(
         connection,
         target_metadata=declared(),
         include_schemas=True,
-        include_name=_is_declared,
+        # Dagster's schema is its own, and partitions follow their tables.
+        include_name=lambda name, kind, _: kind != "schema" or name not in (DAGSTER_SCHEMA, PARTITIONS),
         compare_server_default=True,
         transaction_per_migration=True,
         version_table=VERSION_TABLE,

@@ -115,7 +115,10 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     named = []
     for account, rows in of_account.items():
         days = [row["month"] for row in rows if row["month"] is not None]
-        spelled = _ranges(days) if relation.is_monthly else map(str, days)
+        spelled = map(str, days)
+        if relation.is_monthly:  # 2026-04 to 2026-06, 2026-08
+            ranges = ((each.start, each.last_day) for each in joined([Window.month_of(month) for month in days]))
+            spelled = map(" to ".join, (dict.fromkeys((f"{first:%Y-%m}", f"{last:%Y-%m}")) for first, last in ranges))
         named.append(", ".join([f"{relation.name} of {account}", *spelled]))
     more = [count_of(len(named) - _ACCOUNTS_NAMED, "more account")] if len(named) > _ACCOUNTS_NAMED else []
     months = [row["month"] for row in absent if row["month"] is not None]
@@ -171,15 +174,6 @@ def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
             if keys := connection.execute(statement, {"name": relation.name, "moment": moment}).scalars().all():
                 return keys
     return []
-
-
-def _ranges(months: Sequence[date]) -> list[str]:
-    """Return months as people write them: `2026-04 to 2026-06`, `2026-08`."""
-    ranges = joined([Window.month_of(month) for month in months])
-    return [
-        f"{each.start:%Y-%m}" if each == Window.month_of(each.start) else f"{each.start:%Y-%m} to {each.last_day:%Y-%m}"
-        for each in ranges
-    ]
 
 
 def _windows(days: Multirange[date] | None) -> list[Window]:
