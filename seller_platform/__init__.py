@@ -5,6 +5,8 @@
 - `costs`: product costs written to the API
 - `lake`: exports as Delta tables
 - `ledgers`: accounts of one seller that have the same ledger
+- `marts`: tables computed from the lists
+- `books`: closed months, and journal entries that were booked
 - `reports`: reports that the upstream writes
 - `sampling`: comparisons with the upstream at random
 - `cli`: the `seller-platform` command

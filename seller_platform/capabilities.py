@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "reports", "sampling", "sandbox")
+NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "marts", "books", "reports", "sampling", "sandbox")
+"""In the order in which what they contribute is listed."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Capability:
         endless: Those that run until a signal ends them, which is no failure, with their words.
         modes: Options of `sync` that load something else: of each a function of the installation and the output, which
             returns what it loaded and the sentences to print, and its sentence in `--help`.
+        explains: Of tables that `explain` may be asked about, a function of the key, the account and the output.
+        marts: A function of the settings, which returns its marts: None stands for the rules of the product.
         tables: A module; imported, its tables join those of the database.
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
@@ -50,6 +53,8 @@ class Capability:
     demonstrations: tuple[str, ...] = ()
     endless: tuple[str, ...] = ()
     modes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    explains: Mapping[str, str] = field(default_factory=dict)
+    marts: str | None = None
     tables: str | None = None
     problems: str | None = None
     rules: str | None = None
@@ -70,7 +75,7 @@ def capabilities() -> tuple[Capability, ...]:
     """Return the capabilities whose folders are there."""
     here = Path(__file__).parent
     return tuple(
-        import_module(f"{__package__}.{name}.capability").CAPABILITY for name in _NAMES if (here / name).is_dir()
+        import_module(f"{__package__}.{name}.capability").CAPABILITY for name in NAMES if (here / name).is_dir()
     )
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
+from typing import Any
 
 import certifi
 import psycopg
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
+from seller_platform.capabilities import NAMES, capabilities
 from seller_platform.commands import use_start
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
@@ -110,6 +112,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         modules.setdefault(item.path, []).append(item)
     longest_first = sorted(modules.values(), key=_effort, reverse=True)
     items[:] = chain.from_iterable(longest_first)
+
+
+def _lacks_a_capability(error: BaseException | None) -> bool:
+    """Return whether an import failed because the folder of a capability is absent, and for no other reason."""
+    absent = {*NAMES} - {each.name for each in capabilities()}
+    folders = {f"{package}.{name}" for package in ("seller_platform", "seller_platform_tests") for name in absent}
+    return isinstance(error, ModuleNotFoundError) and error.name in folders
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip modules that need a capability whose folder is absent."""
+    report = yield
+    if report.failed and report.call.excinfo and _lacks_a_capability(report.call.excinfo.value.__cause__):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, "a capability is absent")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Skip tests that need one, too."""
+    report = yield
+    if call.excinfo and _lacks_a_capability(call.excinfo.value):
+        report.outcome, report.longrepr = "skipped", (report.location[0], 0, "a capability is absent")
+    return report
 
 
 def _effort(tests: list[pytest.Item]) -> tuple[float, ...]:

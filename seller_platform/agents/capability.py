@@ -4,7 +4,7 @@ from seller_platform.capabilities import Capability
 
 CAPABILITY = Capability(
     name="agents",
-    needs=("costs",),
+    needs=("costs", "marts"),
     commands={
         "mcp": (
             "seller_platform.agents.commands",

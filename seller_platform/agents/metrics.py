@@ -14,9 +14,9 @@ from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
-from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
-from seller_platform.warehouse.marts.declaration import Mart
-from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
 

@@ -14,9 +14,9 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import Derived, partition_states
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
-from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.readers.loaded import require_days, require_loaded
 from seller_platform.warehouse.readers.relations import Selection, relation_of

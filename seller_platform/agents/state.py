@@ -26,7 +26,7 @@ from seller_platform.agents.proof import (
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import UnanswerableError
-from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
+from seller_platform.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.postgres.database import driver_of
 

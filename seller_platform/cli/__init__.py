@@ -6,7 +6,7 @@
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
-- `derived`: marts, closed months and Delta tables
+- `marts`: builds marts
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -38,8 +38,7 @@ from seller_platform.capabilities import capabilities
 _COMMANDS = {
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
-    "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
-    "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
+    "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "status": ("status.command", "Show on one screen what is stored, late, held or failed, with the command for each."),
     "acknowledge": (
         "inspection.acknowledge",

@@ -37,7 +37,7 @@ from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 
 if TYPE_CHECKING:
     from seller_platform.warehouse.connections.secrets import SecretBox
-    from seller_platform.warehouse.marts.builds import Build
+    from seller_platform.warehouse.derived.builds import Build
 
 _OPENING = "Opening the database"
 _HOME = "SELLER_PLATFORM_HOME"

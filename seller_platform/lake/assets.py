@@ -22,7 +22,7 @@ from seller_platform.orchestration.partitions import partitions_for, read_partit
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
-from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.derived.tables import mart_table_for
 from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
 from seller_platform.warehouse.schema.tables import table_for
 

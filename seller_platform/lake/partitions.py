@@ -22,9 +22,9 @@ from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPla
 from seller_platform.failpoints import reach
 from seller_platform.lake.delta_tables import MONTH, open_table, replace_rows, store_errors
 from seller_platform.lake.temporary_rows import ExportedSlice, TemporaryRows, batches_of
+from seller_platform.warehouse.derived.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
+from seller_platform.warehouse.derived.tables import BUILD_ID
 from seller_platform.warehouse.loads.spool import spool_errors
-from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
-from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of

@@ -9,7 +9,7 @@ from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import PartsFailedError
 from seller_platform.settings import Settings
-from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.derived.due import partition_states
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 

@@ -34,8 +34,8 @@ from seller_platform.orchestration.mounting import Mounted
 from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules, invalid_attribute
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
+from seller_platform.warehouse.derived.registry import marts_with
 from seller_platform.warehouse.loads.history_start import history_start_of
-from seller_platform.warehouse.marts import marts_with
 
 _COVERAGE, _ORDERS_TODAY = "coverage", "orders_today"
 _EXTRAS = (_COVERAGE, _ORDERS_TODAY, *(name for each in capabilities() for name in each.extras))
@@ -173,7 +173,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         settings = settings or read_settings()
         history_start = self.history_start or history_start_of(settings)
         mounted = Mounted(datasets, extras, self.alerts, history_start, placement, settings)
-        marts = marts_of(datasets, marts_with(settings.profit_formula, settings.journal_accounts))
+        marts = marts_of(datasets, marts_with(settings))
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)

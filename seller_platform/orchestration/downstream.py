@@ -23,8 +23,9 @@ from seller_platform.orchestration.partitions import (
 )
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.history_start import history_start_of
-from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.monitoring.settled_partitions import open_errors, settled_partitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url

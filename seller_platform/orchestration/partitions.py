@@ -7,7 +7,7 @@ from datetime import date
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Window
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 
 ACCOUNT = "account"
 MONTH = "month"

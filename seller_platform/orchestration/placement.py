@@ -14,7 +14,7 @@ from seller_platform.errors import SettingsError
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 
 REFRESH_CRON = "0 11,12,14,18 * * *"
 """When the schedule `refresh` is due; later ticks of a day request what the first did not bring."""

@@ -4,6 +4,7 @@ from seller_platform.capabilities import Capability
 
 CAPABILITY = Capability(
     name="sandbox",
+    needs=("marts",),
     commands={
         "demo": (
             "seller_platform.sandbox.commands.demo",

@@ -6,9 +6,8 @@
 - `connections`: accounts, grants and secrets
 - `loads`: slices and receipts
 - `sums`: sums of stored rows, kept for statistics
-- `marts`: tables computed from the datasets
+- `derived`: what is computed from the datasets, by partitions
 - `history`: what was stored before, and since when
 - `monitoring`: what is stored, and how old it is
 - `readers`: stored rows, read back
-- `books`: closed months, and journal entries that were booked
 """

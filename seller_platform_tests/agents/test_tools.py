@@ -28,9 +28,9 @@ from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
+from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.history_start import extend_history
-from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
-from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US

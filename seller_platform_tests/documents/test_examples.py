@@ -14,13 +14,13 @@ import pytest
 import yaml
 from sqlalchemy import text
 
+from seller_platform.books.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform.cli.output import Output
 from seller_platform.contract.window import Window
+from seller_platform.marts.rules.formulas import read_formula
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.sandbox.commands.demo import approve
 from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.warehouse.marts.rules.formulas import read_formula
-from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.documents.shell import PASSWORD, Shell

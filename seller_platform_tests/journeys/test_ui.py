@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Error, Locator, Page, expect
 
 from seller_platform.sandbox.commands.demo import approve
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
 from seller_platform_tests.support.processes import completed, document, environment, left_behind, run, try_to_connect

@@ -12,9 +12,10 @@ from seller_platform.orchestration.automation.following import following_definit
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import partition_key, partitions_for
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.marts import MARTS, Mart
-from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import partition_states
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform, failure_of

@@ -11,7 +11,7 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.lake.partitions import Exported, export_partitions
-from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import completed, document, environment

@@ -21,16 +21,18 @@ from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InputProblemError, RequestError
 from seller_platform.lake.partitions import export_partitions
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import Derived, partition_states
+from seller_platform.warehouse.derived.registry import marts_with
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import open_load
-from seller_platform.warehouse.marts import Mart, marts_with
-from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
@@ -164,7 +166,10 @@ class Story:
                 if file is not None:
                     file.write_text(content)
             exported = [source for source in SOURCES if source.name in EXPORTED]
-            self.known[self.rules] = [(mart, Derived.of(mart)) for mart in marts_with(*files)]
+            settings = read_settings().model_copy(
+                update=dict(zip(("profit_formula", "journal_accounts"), files, strict=True))
+            )
+            self.known[self.rules] = [(mart, Derived.of(mart)) for mart in marts_with(settings)]
             self.known[self.rules] += [(source, exported_to(source, str(self.folder))) for source in exported]
         return self.known[self.rules]
 

@@ -18,7 +18,7 @@ from seller_platform.orchestration.partitions import account_partitions, add_acc
 from seller_platform.orchestration.placement import Placement
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, newest_checks
 from seller_platform_tests.support.shop import mart_named
 

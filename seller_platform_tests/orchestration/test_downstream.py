@@ -23,8 +23,8 @@ from seller_platform.errors import CheckFailedError, ListChangedError, RequestEr
 from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import mart_named

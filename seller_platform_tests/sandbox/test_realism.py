@@ -7,8 +7,8 @@ import pytest
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.sandbox.catalogue import generate_catalogue, unusual_products
 from seller_platform.sandbox.load import load_sandbox
-from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, TODAY, rows
 from seller_platform_tests.support.stored_rows import connect_accounts

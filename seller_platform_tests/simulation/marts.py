@@ -8,10 +8,10 @@ from psycopg import sql
 from sqlalchemy import MetaData
 
 from seller_platform.contract import Kind
-from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartColumn
-from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
-from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Input, Mart, MartColumn
+from seller_platform.warehouse.derived.due import Derived, PartitionState, partition_states
+from seller_platform.warehouse.derived.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT
 

@@ -9,23 +9,25 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_105,
-    "cli": 5_960,
-    "orchestration": 4_850,
+    "root": 3_112,
+    "cli": 5_757,
+    "orchestration": 4_852,
     "service": 10_588,
-    "sandbox": 2_916,
+    "sandbox": 2_917,
     "alerts": 641,
     "agents": 1_628,
     "ingest": 2_486,
     "client": 4_018,
-    "warehouse": 16_794,
+    "warehouse": 13_153,
     "contract": 1_307,
     "costs": 1_426,
     "ledgers": 291,
     "reports": 1_354,
     "lake": 943,
     "sampling": 719,
-    "tests": 56_177,
+    "books": 1_506,
+    "marts": 2_397,
+    "tests": 56_196,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -44,10 +44,11 @@ def imported() -> Mapping[str, Set[str]]:
     graph = build_graph(PRODUCT.name, exclude_type_checking_imports=True, cache_dir=None)
     found = {module: {*graph.find_modules_directly_imported_by(module)} for module in graph.modules}
     for each in capabilities():
-        fields = (getattr(each, field.name) for field in dataclasses.fields(each))
-        texts = [text for text in fields if isinstance(text, str)] + [module for module, _ in each.commands.values()]
-        named = {text.partition(":")[0] for text in texts} & {*found}
-        found[f"{PRODUCT.name}.{each.name}.capability"] |= named
+        fields = [getattr(each, field.name) for field in dataclasses.fields(each)]
+        named = [value for field in fields if isinstance(field, Mapping) for value in field.values()]
+        texts = [text for text in fields if isinstance(text, str)]
+        texts += [value if isinstance(value, str) else value[0] for value in named]
+        found[f"{PRODUCT.name}.{each.name}.capability"] |= {text.partition(":")[0] for text in texts} & {*found}
     found[cli.__name__] |= {module for module, _ in cli.commands().values() if module.startswith(cli.__name__)}
     return found
 

@@ -15,9 +15,9 @@ from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.sandbox.load import load_sandbox
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.history_start import extend_history
-from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, SLICES, table_for
 from seller_platform_tests.support.receipts import store_receipt

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.loads.receipts import Receipt
-from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS
 

@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import date
+from importlib import import_module
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.warehouse.derived.builds import Build, build_partition
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.history_start import extend_history
-from seller_platform.warehouse.marts import MARTS, Mart
-from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 
@@ -79,5 +82,18 @@ def connected_shop(database: Database) -> Shop:
 
 
 def mart_named(name: str) -> Mart:
-    """Return the mart of that name."""
+    """Return the mart of that name.
+
+    Raises:
+        ModuleNotFoundError: The capability that declares marts is absent; the test is skipped.
+    """
+    import_module("seller_platform.marts")
     return {mart.name: mart for mart in MARTS}[name]
+
+
+@pytest.fixture
+def shop(database: Database) -> Shop:
+    """An account in US dollars without any rows."""
+    shop = Shop(database)
+    connect_accounts(database, [(ACCOUNT, Account(1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1"))])
+    return shop

@@ -19,7 +19,7 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.automation.following import SENSOR, Follower, following_definitions
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.platform import HISTORY_START
 
 

@@ -5,20 +5,17 @@ from decimal import Decimal
 
 import click
 
+from seller_platform.capabilities import capabilities, referred
 from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option, moment_text, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
-from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_dataset
-from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.history.changes import repairs_of
 from seller_platform.warehouse.history.provenance import Provenance, conditions_of
 from seller_platform.warehouse.history.provenance import explain as find_origins
-from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
-from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
 _NO_URL = " of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"
 _LOADS = ("id", "finished_at", "first_day", "last_day", "rows", "verdict", "restatement")
@@ -80,9 +77,11 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account us-1042
     seller-platform explain journal_entries 1042-260304PUSD selling_fees
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
-    if dataset.removeprefix("marts/").removeprefix("marts.") == JOURNAL_ENTRIES.name:
-        _explain_entry(key, account, output)
-        return
+    computed = dataset.removeprefix("marts/").removeprefix("marts.")
+    for each in capabilities():
+        if computed in each.explains:
+            referred(each.explains[computed])(key, account, output)
+            return
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
     with open_stored_installation() as installation, output.progress(f"Looking for the row in {declared.table}"):
@@ -92,38 +91,13 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     output.document(
         ExplainDocument(asset=asset, table=declared.table, found=count, rows=origins, lines=[], is_booked=None)
     )
-    _show_rows(declared, origins, count, installation.settings.dagster_url, output)
+    show_rows(declared, origins, count, installation.settings.dagster_url, output)
 
 
-def _explain_entry(key: Sequence[str], account: str | None, output: Output) -> None:
-    """Show the rows of the ledger that a journal entry, or a line of it, was summed from."""
-    if len(key) > 2:
-        raise click.UsageError("journal_entries takes the number of an entry, and perhaps a line of it")
-    number, line = key[0], key[1] if len(key) > 1 else None
-    with open_stored_installation() as installation, output.progress(f"Looking for the rows of {number}"):
-        accounts = accounts_of(installation.settings.journal_accounts)
-        key_of_account = None if account is None else account_named(installation.database, account).key
-        entry = explain_entry(installation.database, accounts, number, line, key_of_account)
-    lines = [ExplainedLine(**{name: each[name] for name in ExplainedLine.__struct_fields__}) for each in entry.lines]
-    output.document(
-        ExplainDocument(
-            asset=f"marts/{JOURNAL_ENTRIES.name}",
-            table=JOURNAL_ENTRIES.table,
-            found=len(entry.rows),
-            rows=entry.origins,
-            lines=lines,
-            is_booked=entry.is_booked,
-        )
-    )
-    state = "booked" if entry.is_booked else "not booked yet"
-    output.table(f"{number}, {state}", lines, ("line", "account_name", "debit", "credit", "rows"))
-    output.line(f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(entry.amounts)}.\n")
-    _show_rows(TRANSACTIONS, entry.origins, len(entry.rows), installation.settings.dagster_url, output)
-
-
-def _show_rows(
+def show_rows(
     declared: Dataset, origins: Sequence[Provenance], count: int, dagster_url: str | None, output: Output
 ) -> None:
+    """Print the first of so many rows, with the loads of each."""
     for number, row in enumerate(origins, start=1):
         extra = {f"{name} (not in the contract)": value for name, value in (row.extra or {}).items()}
         part = {"account": row.account, "local_day": row.local_day, "connection": row.connection}

@@ -29,8 +29,8 @@ from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.connections.accounts import account_titles
-from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.tables import CONTRADICTED
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.tables import CONTRADICTED
 from seller_platform.warehouse.monitoring.mart_checks import count_partitions
 from seller_platform.warehouse.monitoring.metrics import stored_slices
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems

@@ -19,7 +19,7 @@ from seller_platform.orchestration.assets.reporting import report, report_after_
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 
 
 @dataclass(frozen=True)

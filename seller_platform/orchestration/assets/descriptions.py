@@ -2,7 +2,7 @@
 
 from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 
 _SLICES = {
     Slicing.MONTH: "**A partition** is an account and a month. It is replaced whole, and has exactly the rows that the "

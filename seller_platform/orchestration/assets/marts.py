@@ -24,10 +24,11 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import MARTS, Mart
-from seller_platform.warehouse.marts.builds import Build, build_partition, reporting
-from seller_platform.warehouse.marts.due import Derived
-from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.derived.builds import Build, build_partition, reporting
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import Derived
+from seller_platform.warehouse.derived.registry import MARTS
+from seller_platform.warehouse.derived.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 
 

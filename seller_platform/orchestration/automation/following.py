@@ -1,8 +1,8 @@
 """The sensor that requests the partitions of marts and exports whose inputs changed.
 
-`warehouse/marts/due` says which are due. The sensor leaves out those that wait for an input, and those that a run under
-way makes anyway. A run that is lost changes nothing: its partitions are still due. A tick looks at as many accounts as
-take it two seconds; its cursor says with which one the next tick goes on.
+`warehouse/derived/due` says which are due. The sensor leaves out those that wait for an input, and those that a run
+under way makes anyway. A run that is lost changes nothing: its partitions are still due. A tick looks at as many
+accounts as take it two seconds; its cursor says with which one the next tick goes on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
-from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
 
 SENSOR = "marts_and_exports"
 _SECONDS_BETWEEN_TICKS = 30

@@ -13,7 +13,7 @@ from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, ranges, read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

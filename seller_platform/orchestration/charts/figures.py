@@ -13,7 +13,7 @@ from decimal import Decimal
 from html import escape
 from itertools import cycle, groupby
 
-from seller_platform.warehouse.marts import ChartForm
+from seller_platform.warehouse.derived.declaration import ChartForm
 
 _WIDTH, _LINE_HEIGHT = 720, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 92, 36

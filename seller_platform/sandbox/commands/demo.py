@@ -19,6 +19,7 @@ from seller_platform.contract import REFRESHED, Window
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.marts.insights import build_insights
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
@@ -26,7 +27,6 @@ from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
-from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.fingerprints import fingerprints
 

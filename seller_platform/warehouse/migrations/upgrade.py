@@ -25,7 +25,7 @@ from sqlalchemy.exc import OperationalError
 from seller_platform.capabilities import contributed
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.connections.problems import ACCOUNTS, GRANTS
-from seller_platform.warehouse.marts.tables import PROBLEMS as DERIVED
+from seller_platform.warehouse.derived.tables import PROBLEMS as DERIVED
 from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.versions import (

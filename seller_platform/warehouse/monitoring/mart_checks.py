@@ -7,10 +7,10 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from seller_platform.contract import Window
-from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.marts.builds import evaluate, failed_checks, rows_of
-from seller_platform.warehouse.marts.due import KEPT_CHECKS, Derived, partition_states
-from seller_platform.warehouse.marts.tables import BUILD_ID
+from seller_platform.warehouse.derived.builds import evaluate, failed_checks, rows_of
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.due import KEPT_CHECKS, Derived, partition_states
+from seller_platform.warehouse.derived.tables import BUILD_ID
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
 _CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"

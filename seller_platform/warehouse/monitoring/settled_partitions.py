@@ -6,7 +6,7 @@ from datetime import date
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window
-from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.postgres.database import Database
 

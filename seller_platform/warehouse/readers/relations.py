@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError, did_you_mean
+from seller_platform.warehouse.derived.declaration import Mart, MartColumn
+from seller_platform.warehouse.derived.due import Derived, DerivedInput
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.receipts import joined
-from seller_platform.warehouse.marts.declaration import Mart, MartColumn
-from seller_platform.warehouse.marts.due import Derived, DerivedInput
-from seller_platform.warehouse.marts.registry import MARTS
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.tables import HISTORY
 

@@ -35,19 +35,6 @@ CREATE TRIGGER keep_all_security_events BEFORE TRUNCATE ON service.security_even
 FOR EACH STATEMENT EXECUTE FUNCTION service.keep_security_events()
 """
 
-_BOOKED = """
-CREATE FUNCTION platform.keep_booked() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'platform.% is append-only: what was booked never changes', TG_TABLE_NAME;
-END
-$$;
-CREATE TRIGGER keep_booked BEFORE UPDATE OR DELETE OR TRUNCATE ON platform.bookings
-FOR EACH STATEMENT EXECUTE FUNCTION platform.keep_booked();
-CREATE TRIGGER keep_booked BEFORE UPDATE OR DELETE OR TRUNCATE ON platform.booked_lines
-FOR EACH STATEMENT EXECUTE FUNCTION platform.keep_booked();
-COMMENT ON FUNCTION platform.keep_booked IS 'Refuses to change what was booked.'
-"""
-
 _NUMBER = """
 SELECT max(number) FROM (
     SELECT count(*) AS number FROM pg_inherits JOIN pg_class AS class ON class.oid = inhparent
@@ -84,4 +71,3 @@ def create_tables(connection: Connection, partitions: int) -> None:
                 partition = sql.Identifier(PARTITIONS, partition_of(table, number).name)
                 driver.execute(_PARTITION.format(partition, parent, partitions, number))
     driver.execute(_SECURITY_EVENTS)
-    driver.execute(_BOOKED)

@@ -32,11 +32,11 @@ from seller_platform.errors import (
 )
 from seller_platform.orchestration.assets.checks import checks_of, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.derived.due import Derived, keep_try, state_of
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Claim, Doubt
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform.warehouse.monitoring.problems import (
     acknowledge,

@@ -28,7 +28,8 @@ from seller_platform.orchestration.assets.reporting import SENSOR, check_definit
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE
-from seller_platform.warehouse.marts import MARTS, Mart
+from seller_platform.warehouse.derived.declaration import Mart
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, lent_platform
 from seller_platform_tests.support.postgres import Databases

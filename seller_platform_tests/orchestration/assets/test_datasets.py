@@ -18,7 +18,7 @@ from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream

@@ -12,7 +12,7 @@ from seller_platform.contract import dataset_named
 from seller_platform.orchestration.assets.marts import mart_follower
 from seller_platform.orchestration.automation import following
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
-from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import MONTHS
 from seller_platform_tests.support.receipts import mark_loaded

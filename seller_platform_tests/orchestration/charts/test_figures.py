@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from seller_platform.orchestration.charts.figures import Figure, Value, chart, markdown_image
-from seller_platform.warehouse.marts import ChartForm
+from seller_platform.warehouse.derived.declaration import ChartForm
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HOSTILE = "<b>\"Tea\" & 'Söhne'</b> ](x) \x00\x0b\ufffe 茶"

@@ -13,8 +13,8 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
-from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.due import Derived, partition_states
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database

@@ -10,8 +10,8 @@ import pytest
 
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import InexactNumberError, NotLoadedError, RequestError
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames

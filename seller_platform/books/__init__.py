@@ -1,0 +1,12 @@
+"""The books: what an accountant books for each payout and month, and months that were closed.
+
+- `capability`: what this folder contributes
+- `journal_accounts`: the account of the books of each entry of the ledger
+- `journal_entries`: the mart of what is to be booked
+- `closing`: closes a month, and lists closed months
+- `line_rows`: the rows of the ledger from which a line was summed
+- `explaining`: shows them
+- `import_files`: booked lines as CSV files for QuickBooks and Xero
+- `commands`: the commands about months
+- `tables`: where it is stored
+"""

@@ -1,0 +1,308 @@
+"""Builds: a partition of a mart is replaced whole, in one transaction, with a receipt."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+from sqlalchemy import insert, text
+
+from seller_platform.clocks import utc_now
+from seller_platform.contract import Window
+from seller_platform.errors import InputProblemError, WarehouseError
+from seller_platform.warehouse.derived.declaration import Mart, MartCheck, Query
+from seller_platform.warehouse.derived.due import Derived, keep_try, state_of
+from seller_platform.warehouse.derived.tables import BUILD_ID, BUILDS
+from seller_platform.warehouse.postgres.advisory_locks import holding
+from seller_platform.warehouse.postgres.database import Database, driver_of
+
+# A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
+# them in loops or by merging. Compiling a statement takes longer than the tenth of a second that it runs.
+_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+_SETTINGS = """
+SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
+SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
+"""
+_SHOWN = 5
+_EXAMPLES = 3
+_NEXT_BUILD = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"
+
+_Driver = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of a check of a partition.
+
+    Attributes:
+        contradictions: How many rows its query returned.
+        examples: The first of them.
+    """
+
+    check: MartCheck
+    contradictions: int
+    examples: tuple[Mapping[str, object], ...]
+
+    @property
+    def passed(self) -> bool:
+        return self.contradictions == 0
+
+    def described(self, mart: Mart, rows: int) -> Mapping[str, Any]:
+        """Return what contradicts the check, as `platform.derived_partitions` keeps it.
+
+        Its query may return a sum instead of rows of the mart; then there is no share of the partition's rows.
+        """
+        is_of_rows = 0 < self.contradictions <= rows and any({"sku", "local_day"} & row.keys() for row in self.examples)
+        share = f" of {rows:,} ({100 * self.contradictions / rows:.1f} %)" if is_of_rows else ""
+        named = (
+            ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
+            for row in self.examples[:_EXAMPLES]
+        )
+        return {
+            "rule": self.check.doc,
+            "sentence": f"Rows of {mart.table} that contradict it: {self.contradictions:,}{share}.",
+            "next_step": f"{self.check.repair[:1].upper()}{self.check.repair[1:]}, and materialize the partition. "
+            f"Examples: {'; '.join(named)}",
+            "is_warning": self.check.is_warning,
+            "rows": self.contradictions,
+            "since": utc_now().isoformat(),
+        }
+
+
+@dataclass(frozen=True)
+class Build:
+    """One build of a partition, as `platform.mart_builds` keeps it, with checks and chart.
+
+    Attributes:
+        window: The month; None where the whole account was built.
+        loads: The newest load of each dataset that was read, by the dataset's name.
+        check_results: One for each check of the mart.
+        chart_rows: The rows of the mart's chart.
+    """
+
+    id: int
+    mart: Mart
+    account: str
+    window: Window | None
+    rows: int
+    digest: bytes
+    parameters: Mapping[str, int]
+    loads: Mapping[str, int]
+    check_results: tuple[CheckResult, ...]
+    chart_rows: tuple[Mapping[str, Any], ...]
+    started_at: datetime
+    finished_at: datetime
+
+    @property
+    def seconds(self) -> float:
+        return (self.finished_at - self.started_at).total_seconds()
+
+
+def build_partition(
+    database: Database,
+    mart: Mart,
+    account: str,
+    window: Window | None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    run_id: str | None = None,
+    key_prefix: str = "",
+) -> Build:
+    """Compute a partition from the datasets as they are now.
+
+    Rows, checks and chart are of one moment, and a reader sees the old partition or the new one. Another build changes
+    nothing but the receipt, unless the datasets changed. A failure is stored in `platform.derived_partitions`.
+
+    Args:
+        window: The month of a monthly mart; None for the others.
+        parameters: Values of the mart's parameters; those left out have their defaults.
+        key_prefix: What stands before the names of assets.
+
+    Raises:
+        InputProblemError: The slice of an input has a problem. The partition is as it was.
+        WarehouseError: PostgreSQL refused a value. The partition is as it was.
+        RequestError: A parameter is unknown, too small or too large, or the window is not a month of the mart.
+        WarehouseUnavailableError: The server went away. The partition is as it was, or as it should be.
+    """
+    chosen = mart.chosen_parameters(parameters or {})
+    bindings = mart.bindings(account, window, chosen)
+    derived, state = Derived.of(mart, chosen), None
+    with holding(database, lock_name(mart, account, window)) as connection:
+        try:
+            with _mart_errors(mart, account, window), connection.begin():
+                started_at = datetime.now(UTC)
+                driver = driver_of(connection)
+                driver.execute(_ONE_MOMENT)
+                state = state_of(connection, derived, account, window)
+                if problem := state.input_problem(key_prefix):
+                    raise problem
+                driver.execute(_SETTINGS)
+                bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
+                rows, digest = _replace(driver, mart, bindings)
+                check_results = tuple(evaluate(driver, check, bindings) for check in mart.all_checks)
+                chart_rows = _of_one_currency(rows_of(driver, mart.chart.query, bindings))
+                build = Build(
+                    id=bindings[BUILD_ID],
+                    mart=mart,
+                    account=account,
+                    window=window,
+                    rows=rows,
+                    digest=digest,
+                    parameters=chosen,
+                    loads=_newest_loads(driver, mart, account, window),
+                    check_results=check_results,
+                    chart_rows=chart_rows,
+                    started_at=started_at,
+                    finished_at=datetime.now(UTC),
+                )
+                start, end = (window.start, window.end) if window else (None, None)
+                values = vars(build) | {
+                    "mart": mart.name,
+                    "window_start": start,
+                    "window_end": end,
+                    "version": mart.version,
+                    "run_id": run_id,
+                }
+                connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
+                keep_try(
+                    connection,
+                    derived,
+                    state,
+                    run_id=run_id,
+                    digest=digest,
+                    build_id=build.id,
+                    failed_checks=failed_checks(mart, check_results, rows),
+                )
+        except (WarehouseError, InputProblemError) as error:
+            if state is not None:
+                with connection.begin():
+                    keep_try(connection, derived, state, run_id=run_id, error=error)
+            raise
+    return build
+
+
+@contextmanager
+def reporting(database: Database, build: Build) -> Iterator[bool]:
+    """Lend whether a build without a run is to be reported to Dagster, and store that it was when the block ends.
+
+    It is not if its partition was built or reported since, or an input has changed. The partition is built by no other
+    process before the block ends.
+    """
+    lock = lock_name(build.mart, build.account, build.window)
+    with holding(database, lock) as connection, connection.begin():
+        state = state_of(connection, Derived.of(build.mart), build.account, build.window)
+        bound = (build.mart.name, build.account, state.month, state.fingerprint, build.id)
+        yield state.is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
+
+
+def lock_name(mart: Mart, account: str, window: Window | None) -> str:
+    """Return the name of the lock of a partition. While it is held, nothing else builds the partition."""
+    return f"{mart.table}|{account}|{window}"
+
+
+@contextmanager
+def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[None]:
+    """Turn PostgreSQL's errors into ours, without the rows in their details."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.errors.InsufficientPrivilege):
+        raise
+    except psycopg.Error as error:
+        of = account if window is None else f"{account}, {window}"
+        problem = f"{error.diag.message_primary or 'refused'} ({error.sqlstate})"
+        raise WarehouseError(
+            f"{mart.name} of {of} was not built: {problem}",
+            code="MartBuildError",
+            step="The partition is unchanged; look for such a value in the rows that the mart is computed from.",
+        ) from None
+
+
+_FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
+_KEEP_REPORTED = """
+UPDATE platform.derived_partitions AS derived SET run_id = ''
+WHERE folder = '' AND name = %s AND account = %s AND month IS NOT DISTINCT FROM %s::date
+  AND fingerprint = %s AND run_id IS NULL
+  AND NOT EXISTS (SELECT FROM platform.mart_builds AS newer
+                  WHERE (mart, newer.account, window_start) IS NOT DISTINCT FROM (name, derived.account, month)
+                    AND id > %s)
+"""
+_DELETE = "DELETE FROM {table} WHERE {inside}"
+_INSERT = """
+INSERT INTO {table} ({columns}, account, build_id)
+SELECT computed.*, %(account)s::text, %(build_id)s::bigint FROM ({query}) AS computed ORDER BY {key}
+"""
+_DIGEST = """
+SELECT count(*), sha256(convert_to(coalesce(string_agg(line, chr(10) ORDER BY line), ''), 'UTF8'))
+FROM (SELECT row({columns})::text COLLATE "C" AS line FROM {table} WHERE {inside}) AS lines
+"""
+_NEWEST_LOADS = """
+SELECT dataset, max(load_id)
+FROM unnest(%(datasets)s::text[], %(before)s::int[], %(after)s::int[]) AS input (dataset, before, after)
+JOIN platform.slices USING (dataset)
+WHERE account = %(account)s AND load_id IS NOT NULL
+  AND coalesce(month BETWEEN %(month)s::date - make_interval(months => before)
+                         AND %(month)s::date + make_interval(months => after), true)
+GROUP BY dataset
+"""
+
+
+def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) -> tuple[int, bytes]:
+    """Delete the rows of the partition, write them anew, and return their number and digest."""
+    # The columns of a query have no reliable names: ORDER BY takes their positions.
+    positions = (sql.SQL(str(position)) for position, column in enumerate(mart.columns, start=1) if column.key)
+    parts = {
+        "table": mart.identifier,
+        "inside": mart.inside,
+        "columns": sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns),
+        "query": mart.query,
+        "key": sql.SQL(", ").join(positions),
+    }
+    connection.execute(sql.SQL(_DELETE).format(**parts), bindings)
+    connection.execute(sql.SQL(_INSERT).format(**parts), bindings)
+    rows, digest = connection.execute(sql.SQL(_DIGEST).format(**parts), bindings).fetchone() or (0, b"")
+    return rows, digest
+
+
+def failed_checks(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
+    """Return the checks that fail as `platform.derived_partitions` keeps them."""
+    return {result.check.name: result.described(mart, rows) for result in results if not result.passed}
+
+
+def evaluate(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
+    """Return the rows that contradict a check of a partition."""
+    statement = sql.SQL(_FIRST_OF).format(query=check.contradictions, limit=sql.Literal(_SHOWN))
+    rows = rows_of(connection, statement, bindings)
+    return CheckResult(check, max((row.pop("found_in_all") for row in rows), default=0), tuple(rows))
+
+
+def rows_of(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the rows of a query by the names of their columns."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query, bindings).fetchall()
+
+
+def _of_one_currency(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Return the rows of a chart in the currency with the largest amounts: a chart has one unit."""
+    sizes = defaultdict[str, Decimal](Decimal)
+    for row in rows:
+        amounts = (value for name, value in row.items() if name not in ("label", "currency"))
+        sizes[row.get("currency", "")] += sum(abs(amount or 0) for amount in amounts)
+    return tuple(row for row in rows if row.get("currency", "") == max(sizes, key=sizes.__getitem__))
+
+
+def _newest_loads(connection: _Driver, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
+    """Return the newest load of each dataset that the partition may be computed from."""
+    bound = {
+        "account": account,
+        "month": window and window.start,
+        "datasets": [each.dataset.name for each in mart.inputs],
+        "before": [each.months_before for each in mart.inputs],
+        "after": [each.months_after for each in mart.inputs],
+    }
+    return dict(connection.execute(_NEWEST_LOADS, bound).fetchall())

@@ -1,6 +1,0 @@
-"""Rules that place each entry of the ledger, with files of one's own.
-
-- `formulas`: what counts towards profit, and the line of each entry
-- `journal_accounts`: the account of the books of each entry
-- `files`: YAML files of rules, read strictly
-"""

@@ -1,0 +1,5 @@
+"""An empty account."""
+
+from seller_platform_tests.support.shop import shop
+
+__all__ = ["shop"]
