@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree
+from shutil import copyfile, copytree
 
 import pytest
 
@@ -25,8 +25,8 @@ _MART = """
 from datetime import date
 from seller_platform.contract import Window
 from seller_platform.orchestration.definitions import defs
-from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.derived.registry import MARTS
+from seller_platform.warehouse.derived.builds import build_partition
 (mart,) = (mart for mart in MARTS if mart.name == "units_monthly")
 built = build_partition(database, mart, "de-1", Window.month_of(date(2026, 3, 1)))
 assert built.rows == 1 and all(each.passed for each in built.check_results)
@@ -52,6 +52,29 @@ except SystemExit as end:
 with database.begin() as connection:
     assert connection.execute(text("SELECT subject FROM seller.announcements")).scalars().all() == ["Holidays"]
 """
+_CAPABILITY = """
+import sys
+from datetime import date
+from seller_platform.cli import main
+from seller_platform.contract import Account, Window
+from seller_platform.orchestration.definitions import defs
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.registry import MARTS
+from seller_platform.warehouse.monitoring.problems import problems
+save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+save_accounts(database, "default", [("us-1", Account(1, "Shop", "US", "USD", "UTC", "US", "S1"))])
+sys.argv = ["seller-platform", *"target us-1 2026-03 5".split()]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+(mart,) = (mart for mart in MARTS if mart.name == "target_monthly")
+build_partition(database, mart, "us-1", Window.month_of(date(2026, 3, 1)))
+assert [each.message for each in problems(database) if each.kind == "missed"] == ["0 of 5 units were sold."]
+keys = {key.to_user_string() for key in defs.resolve_all_asset_keys()}
+assert keys >= {"platform/targets", "marts/target_monthly"}
+"""
 _OPENED = """
 import os
 from seller_platform.warehouse.migrations.pending import migrate
@@ -59,8 +82,8 @@ from seller_platform.warehouse.postgres.database import Database
 database = Database(os.environ["SELLER_PLATFORM_DATABASE_URL"])
 migrate(database)
 """
-_PROOFS = {"command": _COMMAND, "mart": _MART, "endpoint": _ENDPOINT, "dataset": _DATASET}
-_FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2}
+_PROOFS = {"command": _COMMAND, "mart": _MART, "endpoint": _ENDPOINT, "dataset": _DATASET, "capability": _CAPABILITY}
+_FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2, "capability": 9}
 """How many files each recipe touches, beside those that `regenerate` writes."""
 
 
@@ -70,6 +93,7 @@ _FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2}
 def test_each_recipe_does_in_a_copy_what_it_says(recipe: str, postgres: EmbeddedServer, tmp_path: Path) -> None:
     copy = tmp_path / "a copy"
     copytree(ROOT / "seller_platform", copy / "seller_platform")  # with its bytecode
+    copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
     patch = _RECIPES / f"{recipe}.patch"
     subprocess.run(["git", "apply", str(patch)], cwd=copy, check=True)
     name = f"recipe_{recipe}"
