@@ -22,6 +22,7 @@ from seller_platform.cli import commands
 from seller_platform.cli.docs import schema_of
 from seller_platform.cli.terminal.root import command_group, run
 
+COMMANDS = tuple(commands())
 COMMAND_LINE = command_group(commands())
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _RFC_3339_IN_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
