@@ -94,18 +94,14 @@ def _kinds() -> str:
 
 
 def _tree() -> str:
-    """Return the folders of the package with the first sentence of their docstrings."""
+    """Return the folders of the package with the first sentence of their docstrings, and what capabilities need."""
 
-    def lines(folder: Path, depth: int) -> Iterator[str]:
-        name = f"{'  ' * depth}{folder.name}/"
-        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-        yield f"{name:<24} {docstring.partition(chr(10) * 2)[0]}".rstrip()
-        for below in sorted(folder.glob("*/__init__.py")):
-            if below.parent.name != "versions":
-                yield from lines(below.parent, depth + 1)
+    def line(name: str, more: str = "") -> str:
+        docstring = ast.get_docstring(ast.parse((_TOP / "seller_platform" / name / "__init__.py").read_text())) or ""
+        return f"  {name:<14} {docstring.partition(chr(10) * 2)[0]}{more}"
 
-    top, floors = _TOP / "seller_platform", (*_FLOORS, *(each.name for each in capabilities()))
-    return "\n".join(["```", *(line for floor in floors for line in lines(top / floor, 0)), "```"])
+    needs = (line(each.name, f" Needs {', '.join(each.needs)}." if each.needs else "") for each in capabilities())
+    return "\n".join(["```", "the core", *map(line, _FLOORS), "capabilities", *needs, "```"])
 
 
 @cache

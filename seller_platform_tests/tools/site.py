@@ -25,7 +25,13 @@ from seller_platform.documentation import FOLDER, PAGES
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.tools.lock import TOP, pyproject
 
-_OTHERS = ("CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/ARCHITECTURE.md", ".github/SECURITY.md")
+_OTHERS = (
+    "CHANGELOG.md",
+    ".github/CONTRIBUTING.md",
+    ".github/ARCHITECTURE.md",
+    ".github/MECHANISMS.md",
+    ".github/SECURITY.md",
+)
 _BLOCK_OR_TARGET = re.compile(
     r"^```(?P<language>\w*)\n(?P<code>.*?)^```$|(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)", re.MULTILINE | re.DOTALL
 )
