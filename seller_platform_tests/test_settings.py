@@ -8,13 +8,11 @@ import pytest
 import seller_platform
 from seller_platform.errors import RequestError
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.settings import Settings, read_settings, required
+from seller_platform.settings import read_settings, required
 
 
 @pytest.fixture(autouse=True)
 def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
     monkeypatch.chdir(tmp_path)
 
 

@@ -73,8 +73,6 @@ def test_accounts_are_completed_to_their_keys_by_key_and_by_title(
 
 
 def test_completion_makes_no_folder_where_nothing_is_connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
-
     offered = completed(
         "seller-platform sync --account ", monkeypatch, {"SELLER_PLATFORM_HOME": str(tmp_path / "home")}
     )

@@ -76,7 +76,6 @@ def test_the_home_of_a_folder_above_is_used_and_named(
         run(words, variables, folder=below)
         for words in (["query", "SELECT 1"], ["database", "url", "--json"], ["accept", "1"], ["held", "--demo"])
     ]
-    monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
     monkeypatch.chdir(below)
 
     assert f"The home folder is {tmp_path / HOME_FOLDER}, in a folder above this one." in result.stderr
@@ -94,7 +93,6 @@ def test_a_home_above_is_not_used_where_everybody_may_create_one(
     below.mkdir()
     (tmp_path / HOME_FOLDER).mkdir()
     tmp_path.chmod(mode)
-    monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
     monkeypatch.chdir(below)
 
     assert read_settings().home == (tmp_path if is_used else below) / HOME_FOLDER

@@ -57,10 +57,7 @@ def test_the_asset_of_the_docstring_calls_with_a_grant_in_a_file(upstream: Indep
     assert upstream.replayed == 0
 
 
-def test_a_resource_without_a_warehouse_names_the_attributes_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BASE_URL", "CLIENT_ID", "CLIENT_SECRET"):
-        monkeypatch.delenv(f"SELLER_API_{name}", raising=False)
-
+def test_a_resource_without_a_warehouse_names_the_attributes_that_it_lacks() -> None:
     with pytest.raises(
         SettingsError, match=r"lacks client_id, client_secret, grant_file\. It needs .*WarehouseResource\(\)"
     ):

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -37,11 +36,6 @@ _PARTITIONS = {
     Slicing.SNAPSHOT: "account; one snapshot a day",
     Slicing.CONNECTION: "none",
 }
-
-# Definitions are read from the environment; the tables must not depend on it. What the tests themselves set is kept.
-for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
-    if _name not in ("SELLER_PLATFORM_SECOND_READING_SECONDS", "SELLER_PLATFORM_ROOT_DATA_FOLDER"):
-        del os.environ[_name]
 
 
 def sections() -> Mapping[str, Callable[[], str]]:

@@ -36,7 +36,7 @@ from seller_platform.errors import MissingRightError
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.orchestration.partitions import add_accounts
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
 from seller_platform.warehouse.migrations.pending import migrate
@@ -67,9 +67,6 @@ SOUND = DatabaseHealth(
 
 @pytest.fixture(autouse=True)
 def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
 
 

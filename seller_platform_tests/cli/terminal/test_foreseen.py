@@ -97,7 +97,6 @@ def test_an_error_of_a_file_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str, code: str
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
     wrapped = RuntimeError("a library wraps it")
     wrapped.__cause__ = OSError(number, os.strerror(number), str(tmp_path / name))
 

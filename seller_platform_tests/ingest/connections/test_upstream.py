@@ -25,8 +25,6 @@ def stored(database: Database) -> Database:
 
 @pytest.fixture(autouse=True)
 def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
 
 

@@ -102,10 +102,7 @@ class Installation:
 
 @pytest.fixture
 def installed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
-    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URI"):
-        monkeypatch.delenv(f"SELLER_API_{name}", raising=False)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    monkeypatch.delenv("SELLER_PLATFORM_SECRET_KEY", raising=False)
     warehouse = WarehouseResource(database_url=database.url)
     resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse)}
     with ExitStack() as stack, dg.DagsterInstance.ephemeral() as instance:
