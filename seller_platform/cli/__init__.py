@@ -17,7 +17,6 @@
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
 - `terminal`: colours, the layout of tables, and progress
-- `processes`: processes started by a command
 """
 
 import atexit

@@ -2,6 +2,7 @@
 
 - `capability`: what this folder contributes
 - `sheets`: reads target costs from files, tables and lines
+- `endpoints`: the costs of a product upstream
 - `planning`: compares a sheet with the upstream
 - `plans`: plans and how far they were applied
 - `applying`: writes a plan, and reads it back until it holds

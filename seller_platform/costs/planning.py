@@ -6,16 +6,11 @@ from datetime import UTC, datetime
 from functools import cache
 from uuid import uuid4
 
-from seller_platform.client.endpoints.cost_periods import (
-    LOOK_AHEAD,
-    LookedUp,
-    delete_periods,
-    find_cost_periods,
-    write_periods,
-)
+from seller_platform.client.endpoints.cost_periods import LOOK_AHEAD
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
+from seller_platform.costs.endpoints import LookedUp, delete_periods, find_cost_periods, write_periods
 from seller_platform.costs.plans import CostPlan, CostWrite, PlannedCosts, save_plan
 from seller_platform.costs.sheets import Product, ProductCosts
 from seller_platform.errors import RequestError, first_few, invalid_cost_plan

@@ -13,11 +13,12 @@ import pytest
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.costs.applying import Applied, Patience, apply_plan
+from seller_platform.costs.endpoints import read_periods
 from seller_platform.costs.files import plan_document, read_plan
 from seller_platform.costs.planning import Planned, make_plan
 from seller_platform.costs.plans import CostPlan, WriteState, hold_costs
 from seller_platform.costs.sheets import Product
-from seller_platform.errors import RequestError, SellerPlatformError
+from seller_platform.errors import ContractViolationError, RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases
@@ -141,3 +142,10 @@ def test_a_file_that_is_no_plan_is_refused(database: Database, tmp_path: Path, c
 
     with pytest.raises(RequestError, match="costs plan"):
         read_plan(database, str(file))
+
+
+def test_a_period_without_its_first_day_cannot_be_written_again() -> None:
+    rows = [("A", None, "2026-01-31", "[]", "2026-03-01")]
+
+    with pytest.raises(ContractViolationError, match="cost_periods of SKU 'A': a period lacks its from_date"):
+        read_periods("A", rows)

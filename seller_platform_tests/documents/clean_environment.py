@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 from shlex import quote
 
-from seller_platform.cli.processes import free_port
 from seller_platform_tests.documents.markdown import Document, typed
 from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import environment, free_port
 from seller_platform_tests.tools.documentation import README
 
 _EXAMPLE = "example.py"

@@ -19,7 +19,7 @@ _WRITING = set("wax+")
 ALLOWED = {
     "seller_platform.ingest.connections.token_rotation .replace": "a token pair in the warehouse",
     "seller_platform.lake.partitions .replace": "slices of a Delta table",
-    "seller_platform.cli.processes .open": "the log of a program",
+    "seller_platform.sandbox.commands.processes .open": "the log of a program",
     "seller_platform.reports.commands .open": "a draft of `files.replacing`",
     "seller_platform.warehouse.postgres.embedded tempfile.mkdtemp": "the folder of a socket",
     "seller_platform.warehouse.postgres.embedded .symlink_to": "the socket's name with the port of its URLs",

@@ -14,10 +14,10 @@ import httpx
 import psutil
 
 from seller_platform.contract import LISTS, Dataset
+from seller_platform.sandbox.fingerprints import fingerprints
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
-from seller_platform.warehouse.readers.fingerprints import fingerprints
 from seller_platform_tests.support.dagster_instance import Interface, paths_of
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for

@@ -5,7 +5,7 @@ from datetime import timedelta
 import click
 
 from seller_platform.capabilities import contributed
-from seller_platform.cli.processes import PORT
+from seller_platform.cli.metrics import PORT
 from seller_platform.cli.service.options import database_options
 from seller_platform.errors import RequestError
 from seller_platform.service.app import ServiceOptions

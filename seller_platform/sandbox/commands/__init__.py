@@ -3,6 +3,7 @@
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C; with `--live`, each day of the sandbox is loaded
 - `local_stack`: the sandbox service and the environment that points at it
+- `processes`: processes started by a command
 - `serving`: the service over the sandbox
 - `fill`: fills a service's database
 - `live`: advances it day by day

@@ -23,12 +23,12 @@ from seller_platform.marts.insights import build_insights
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.sandbox.fingerprints import fingerprints
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.fingerprints import fingerprints
 
 _NEXT_COMMANDS = (
     "--demo status",

@@ -16,8 +16,8 @@ import httpx
 from seller_platform import interruption
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.marts import build_due, states_of
+from seller_platform.cli.metrics import PORT
 from seller_platform.cli.output import Output
-from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
@@ -27,6 +27,7 @@ from seller_platform.network import http_client
 from seller_platform.sandbox.commands.demo import connect_local_stack
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import GROUP_TITLE, USER_EMAIL, open_local_stack
+from seller_platform.sandbox.commands.processes import Program, await_answer, free_port, running
 from seller_platform.settings import DEMO_FOLDER
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.derived.registry import MARTS

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import uses_demo_start
 from seller_platform.contract.wire import SERVICE_STATUS
+from seller_platform.sandbox.commands.processes import Program, await_answer, free_port, running
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.migrations.pending import version_of

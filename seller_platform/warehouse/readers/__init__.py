@@ -5,6 +5,5 @@
 - `frames`: pandas DataFrames
 - `arrow`: Arrow tables
 - `statements`: SQL of a person, read-only
-- `fingerprints`: digests of stored rows
 - `security_events`: the security events of the service
 """

@@ -12,7 +12,6 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.endpoints.cost_periods import read_periods
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -240,10 +239,3 @@ def test_the_digest_does_not_depend_on_which_answer_comes_first(database: Databa
 
     assert first.digest == second.digest
     assert (first.changed, second.changed) == (True, False)
-
-
-def test_a_period_without_its_first_day_cannot_be_written_again() -> None:
-    rows = [("A", None, "2026-01-31", "[]", "2026-03-01")]
-
-    with pytest.raises(ContractViolationError, match="cost_periods of SKU 'A': a period lacks its from_date"):
-        read_periods("A", rows)

@@ -9,15 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import click
 import httpx
 
 from seller_platform import interruption
 from seller_platform.errors import SellerPlatformError
 from seller_platform.network import http_client
-
-PORT = click.IntRange(0, 65_535)
-"""The values of options that take a port."""
 
 _STARTS_A_MINUTE = 5
 _HURRIED_SECONDS = 0.4
