@@ -37,7 +37,7 @@ PICTURES = (
     "checks",
     "reading-that-is-held",
 )
-"""The screenshots that the README and the pages show; `seller_platform_tests.tools.screenshots` renews them."""
+"""The screenshots that the README and the pages show; CONTRIBUTING.md says how they are renewed."""
 
 OPTIONS = ("--accounts", "1", "--months", "2")
 ORDERS = "/assets/seller/orders"

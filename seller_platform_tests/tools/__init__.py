@@ -3,7 +3,6 @@
 - `lock`: the lock files
 - `release`: the files of a release
 - `site`: the documentation site
-- `screenshots`: the pictures of the pages
 - `regenerate`: all generated files
 - `documentation`: the generated parts of the README and the pages
 - `api_reference`: those about the API over HTTP and in Python
