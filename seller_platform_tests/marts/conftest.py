@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from seller_platform.contract import Window
-from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.derived.builds import Build, build_partition
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
@@ -24,6 +23,9 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
 
     Tests must not change it.
     """
+    # Imported here because tests of single marts go without the sandbox.
+    from seller_platform.sandbox.load import load_sandbox
+
     with Database(copied(postgres, "sandbox_with_marts")) as database:
         report = load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
         connect_accounts(database, [(account.key, account) for account in report.accounts])

@@ -14,7 +14,6 @@ from sqlalchemy import and_, update
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.history_start import extend_history
@@ -34,6 +33,9 @@ _UNREAD = Window(date(2026, 2, 10), date(2026, 2, 15))
 
 def load_demo_company(database: Database) -> None:
     """Fill a migrated database."""
+    # Imported here because tests that only name the accounts go without the sandbox.
+    from seller_platform.sandbox.load import load_sandbox
+
     report = load_sandbox(database, months=len(_MONTHS), today=_TODAY)
     connect_accounts(database, [(account.key, account) for account in report.accounts])
     extend_history(database, _MONTHS[0].start)

@@ -14,7 +14,6 @@ import httpx
 import psutil
 
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.sandbox.fingerprints import fingerprints
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
@@ -270,6 +269,9 @@ class Deployment(Interface):
 
     def different(self, datasets: Sequence[Dataset]) -> list[str]:
         """Return which of the datasets are stored otherwise than the service has them."""
+        # Imported here because the tests of compose, which have other deployments, go without the sandbox.
+        from seller_platform.sandbox.fingerprints import fingerprints
+
         stored = [dataset for dataset in datasets if not dataset.is_computed]
         with self.databases() as (served, warehouse):
             expected, found = fingerprints(served, stored), fingerprints(warehouse, stored)
