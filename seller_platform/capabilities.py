@@ -90,7 +90,7 @@ def contributed(hook: str) -> Iterator[Any]:
             yield referred(reference)
 
 
-def referred(reference: str) -> Any:  # what is named
+def referred(reference: str) -> Any:
     """Return the module, or what of it, that a text `module` or `module:name` names."""
     module, _, name = reference.partition(":")
     imported = import_module(module)

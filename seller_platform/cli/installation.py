@@ -169,7 +169,7 @@ def expect_home() -> Settings:
 
 
 def note_home(settings: Settings) -> None:
-    """Say which home folder is used, where it is one of a folder above that no setting names."""
+    """Say which home folder is used if no setting names it and it was found in a folder above the current one."""
     if "home" not in settings.model_fields_set and settings.home.parent != Path.cwd() and settings.home.is_dir():
         note(f"The home folder is {settings.home}, in a folder above this one.")
 

@@ -163,7 +163,7 @@ def owners_read(database: Database, placement: Placement) -> set[str] | None:
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]) -> None:
     """Report results of an asset's checks without a run, for its newest materialization.
 
-    A result that the newest execution of its check has is not reported again: a step has just reported it.
+    A result is left out if the newest execution of its check has the same: a step has just reported it.
     """
     judged = [
         AssetCheckEvaluationTargetMaterializationData(

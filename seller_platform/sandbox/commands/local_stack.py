@@ -85,7 +85,7 @@ def open_local_stack(
         port: The port of the service; without it, a free one.
         months: How many months of their sales, up to yesterday.
         history_months: How many of the newest months history begins with, where it has not begun; all by default.
-        today: The day of which the sandbox is; without it, the present day.
+        today: The last day of the generated rows; by default the present day.
 
     Raises:
         SellerPlatformError: The service does not answer.

@@ -165,7 +165,7 @@ def exit_code_of(found: Iterable[Problem]) -> int:
 
 
 def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
-    """Return the problems that people hear of unasked.
+    """Return the problems of which alerts tell people.
 
     A list of accounts is requested again within minutes without a run.
     """

@@ -1,7 +1,7 @@
 """What root needs for the embedded server: another user, and folders that this user can reach.
 
 PostgreSQL refuses to run as root. Root's home folder is closed to other users and stays so, because it holds the key.
-So the server's data, and its programs where they are closed too, lie in a folder of their own.
+So the server's data lie in a folder of their own, and a copy of its programs if the other user cannot reach these.
 """
 
 import fcntl

@@ -210,7 +210,7 @@ def _alter(driver: psycopg.Connection[Any], name: str, password: str | None, *, 
 
 
 def _statements(driver: psycopg.Connection[Any], name: str, *, is_new: bool) -> list[str]:
-    """Return what makes a role a reader, whose sessions the owner may end. The names of readers need no quotes."""
+    """Return the statements that make a role a reader, whose sessions the owner may end. Its name needs no quotes."""
     owner = sql.Identifier(driver.info.user).as_string(driver)
     created = [f"CREATE ROLE {name}", f"COMMENT ON ROLE {name} IS '{READER}'"] if is_new else []
     return [
