@@ -105,7 +105,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     pytest-xdist gives each process the next module as soon as it has nearly ended one. So no fixture of a module is set
     up in two processes, and short modules are left for the end. A process alone keeps the order that was asked for.
     """
+    present = {each.name for each in capabilities()}
     for item in items:
+        if absent := {name for marker in item.iter_markers("needs") for name in marker.args} - present:
+            item.add_marker(pytest.mark.skip(reason=f"absent: {', '.join(sorted(absent))}"))
         if any(item.get_closest_marker(name) for name in ("journey", "browser", "nightly")):
             item.add_marker("slow")
     yield  # deselects tests

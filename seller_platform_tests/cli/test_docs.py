@@ -51,7 +51,7 @@ def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
     schemas = {names: schema_of(names, COMMAND_LINE) for names in printing}
 
     objects = [each for schema in schemas.values() for each in schema["$defs"].values() if "properties" in each]
-    assert {("sync",), ("costs", "plan"), ("docs",), ("query",), ("service", "user", "list")} <= schemas.keys()
+    assert {("sync",), ("keys", "rotate"), ("docs",), ("query",)} <= schemas.keys()
     assert [each["title"] for each in objects if each["additionalProperties"] is not False] == []
     # Only what a failure adds may be missing.
     optional = [{*each["properties"]} - {*each["required"]} for each in objects]
@@ -59,10 +59,10 @@ def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
 
 
 def test_the_schema_of_a_command_is_printed() -> None:
-    printed = invoke(COMMAND_LINE, ["docs", "--schema", "costs plan"])
+    printed = invoke(COMMAND_LINE, ["docs", "--schema", "keys rotate"])
 
-    assert json.loads(printed.stdout) == schema_of(["costs", "plan"], COMMAND_LINE)
-    for words in ("costs", "plan", "keys generate"):
+    assert json.loads(printed.stdout) == schema_of(["keys", "rotate"], COMMAND_LINE)
+    for words in ("keys", "rotate", "keys generate"):
         with pytest.raises(RequestError, match=f"no command '{words}' takes --json; `seller-platform docs json` lists"):
             invoke(COMMAND_LINE, ["docs", "--schema", words], catch_exceptions=False)
 

@@ -57,6 +57,7 @@ def _running(repository: dg.RepositoryDefinition) -> set[str]:
     }
 
 
+@pytest.mark.needs("lake", "marts")
 def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mounted: dg.Definitions) -> None:
     own, others = plain.resolve_asset_graph(), mounted.resolve_asset_graph()
 
@@ -78,6 +79,7 @@ def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mo
         assert {dep.asset_key for columns in deps for dep in columns} <= other.parent_keys
 
 
+@pytest.mark.needs("costs", "lake", "marts", "reports", "sampling", "alerts")
 def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     plain: dg.Definitions, mounted: dg.Definitions
 ) -> None:
@@ -112,6 +114,7 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     assert "alerts" not in stopped
 
 
+@pytest.mark.needs("reports", "alerts")
 def test_descriptions_name_jobs_and_sensors_as_named_there(plain: dg.Definitions, mounted: dg.Definitions) -> None:
     own, others, graph = plain.get_repository_def(), mounted.get_repository_def(), mounted.resolve_asset_graph()
     automation = (*others.get_all_jobs(), *others.sensor_defs, *others.schedule_defs)
@@ -124,6 +127,7 @@ def test_descriptions_name_jobs_and_sensors_as_named_there(plain: dg.Definitions
     assert {"shop_market_refresh_now", "shop_market_accept_held", "shop_market_report_jobs"} <= words
 
 
+@pytest.mark.needs("marts")
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:
     chosen = ["daily_product_sales", "inventory", "warehouse_stock"]
     names = {"accounts", *chosen}
@@ -149,6 +153,7 @@ def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
     }
 
 
+@pytest.mark.needs("marts", "sampling", "lake")
 def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None:
     alone = _names(_definitions(datasets=["orders"], alerts=False))
     more = ["orders", "coverage", "orders_today", "sample"]
@@ -227,6 +232,7 @@ def test_components_of_a_project_share_resources_and_have_their_own_pools() -> N
     assert facts(_definitions(connections=["eu", "us"])) == ("seller_api", None)
 
 
+@pytest.mark.needs("sampling", "marts", "lake", "reports")
 def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.Definitions) -> None:
     graph = plain.resolve_asset_graph()
     pools = {key: graph.get(key).pools for key in graph.materializable_asset_keys}
@@ -367,6 +373,7 @@ def test_a_component_of_a_connection_discovers_and_judges_no_other(platform: Pla
     assert newest_checks(platform.instance, dataset_named("accounts")) == {}
 
 
+@pytest.mark.needs("lake", "marts")
 def test_only_chosen_accounts_are_read_judged_and_scheduled(
     loaded: Platform, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:

@@ -47,12 +47,14 @@ def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any
     return {key: value.value for key, value in event.metadata.items()}
 
 
+@pytest.mark.needs("marts")
 def test_assets_of_another_location_read_the_same_partition_exactly(loaded: Platform) -> None:
     ledger = _materialize(loaded, "ledger_total", FEBRUARY)
 
     assert (ledger["entries"], Decimal(ledger["total"])) == (3, 2 * Decimal("-4835.92") - Decimal("0.1"))
 
 
+@pytest.mark.needs("marts")
 def test_an_asset_by_account_reads_all_its_months(loaded: Platform) -> None:
     months = Window(MONTHS[-1].end, Window.month_of(datetime.now(UTC).date()).end).months()
     mark_loaded(loaded.database, ORDERS, KEYS[0], *months)
@@ -102,6 +104,7 @@ def test_a_script_loads_values_by_key_also_of_a_mounted_project(loaded: Platform
     assert set(frame["account"]) == {KEYS[0]}
 
 
+@pytest.mark.needs("reports", "marts", "lake")
 def test_our_assets_are_declared_with_their_own_keys_and_partitions() -> None:
     from seller_platform.orchestration.definitions import definitions_for
 

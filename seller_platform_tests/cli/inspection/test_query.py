@@ -156,6 +156,7 @@ def test_what_is_no_single_query_is_refused(url: str, statement: str, problem: s
     assert problem in _refused(url, statement)
 
 
+@pytest.mark.needs("marts")
 def test_tables_are_named_as_in_python(url: str) -> None:
     statement = "SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM account_profit_daily) AS n"
 

@@ -141,6 +141,7 @@ def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -
         pass
 
 
+@pytest.mark.needs("reports")
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
     connect_accounts(database, [("de-1", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
     assert requests_left(database, "default", TODAY, per_day=40) == 40

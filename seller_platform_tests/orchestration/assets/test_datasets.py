@@ -193,6 +193,7 @@ def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(databa
         assert database.execute(text(query[1])).all() == [], name
 
 
+@pytest.mark.needs("reports", "marts")
 def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
     shop = Placement(("shop",))
 

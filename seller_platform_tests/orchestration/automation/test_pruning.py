@@ -18,6 +18,7 @@ from seller_platform_tests.support.platform import failure_of
 pytestmark = pytest.mark.dagster_tables
 
 
+@pytest.mark.needs("lake", "reports")
 def test_the_daily_job_deletes_old_events_and_fails_where_it_cannot(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

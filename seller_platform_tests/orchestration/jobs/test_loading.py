@@ -239,9 +239,11 @@ def test_the_sensor_requests_once_what_a_job_has_asked_for(location: Location, d
     ("job", "asset", "table"),
     [
         ("refresh_now", "", "platform.accounts"),
-        (ASSETS, "marts/account_profit_daily", "marts.account_profit_daily"),
-        (ASSETS, "export/orders", "seller.orders"),
-        (ASSETS, "seller/report_rows", "platform.report_jobs"),
+        pytest.param(
+            ASSETS, "marts/account_profit_daily", "marts.account_profit_daily", marks=pytest.mark.needs("marts")
+        ),
+        pytest.param(ASSETS, "export/orders", "seller.orders", marks=pytest.mark.needs("lake")),
+        pytest.param(ASSETS, "seller/report_rows", "platform.report_jobs", marks=pytest.mark.needs("reports")),
     ],
 )
 def test_what_waits_for_a_table_ends_when_terminated(location: Location, job: str, asset: str, table: str) -> None:

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
@@ -89,6 +90,7 @@ def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Da
     assert _receipts(database) == {wrote, last, kept, also}
 
 
+@pytest.mark.needs("reports")
 def test_the_receipt_that_a_report_names_stays_though_it_changed_nothing(database: Database) -> None:
     connect(database, "us-1")
     day = Window.day(NOW - timedelta(9))
@@ -156,6 +158,7 @@ def test_tables_are_analyzed_one_after_the_other(database: Database) -> None:
         pruning.result()
 
 
+@pytest.mark.needs("reports", "marts")
 def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(database: Database) -> None:
     connect(database, "us-1")
     # Of the second partition only the first build exists; all partitions that differ in one value were built later.
@@ -199,6 +202,7 @@ def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(databas
     assert len(left) == 3 + 2 * 5
 
 
+@pytest.mark.needs("sampling")
 def test_counts_of_requests_and_comparisons_that_are_old_are_deleted(database: Database) -> None:
     execute(
         database,
