@@ -1,8 +1,8 @@
-"""Metrics of the service: requests, refusals, rows, logins, connections and reports, and their page for Prometheus.
+"""Metrics of the service: requests, refusals, rows, logins, connections and reports.
 
-Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number. The
-page has a port of its own, which users of the API cannot reach. Worker processes count in files of one folder, and the
-page shows the sums. Metrics of reports are queried from PostgreSQL when the page is requested.
+Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number. Worker
+processes count in files of one folder, and the page shows the sums. Metrics of reports are queried from PostgreSQL when
+the page is requested.
 """
 
 import os
@@ -16,14 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psycopg
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from seller_platform import interruption
-from seller_platform.errors import CannotListenError
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.readers.security_events import EventKind
 
@@ -133,29 +132,6 @@ class Measures:
             self._logins.labels(notes.login.value).inc()
         for kind in notes.security_events:
             self._security_events.labels(kind).inc()
-
-
-@contextmanager
-def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: str) -> Iterator[str]:
-    """Serve what a registry collects while the block runs, and yield the URL.
-
-    Args:
-        port: 0 takes a free one.
-        option: The option that chooses the port, for the message.
-
-    Raises:
-        CannotListenError: The address is taken, or is not one of this machine.
-    """
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise CannotListenError(host, port, error.strerror or str(error), option=option) from error
-    try:
-        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager

@@ -19,9 +19,10 @@ from uvicorn.supervisors import Multiprocess
 from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
+from seller_platform.prometheus import metrics_page
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.metrics import ReportCollector, measures_of_processes, metrics_page
+from seller_platform.service.metrics import ReportCollector, measures_of_processes
 from seller_platform.service.reports.worker import LEVELS
 
 _LOG = logging.getLogger("seller_platform.service")
