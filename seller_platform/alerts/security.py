@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from seller_platform.commands import runnable
+from seller_platform.service.events import ALARMING, EventKind, SecurityEvent, find_events
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
-from seller_platform.warehouse.readers.security_events import ALARMING, EventKind, SecurityEvent, find_events
 
 EVENTS_OF = timedelta(days=1)
 """Older events are not reported."""

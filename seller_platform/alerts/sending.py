@@ -27,11 +27,11 @@ from seller_platform.alerts.webhook import post_message
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError, WebhookError
+from seller_platform.service.events import SecurityEvent
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts_by_key
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.security_events import SecurityEvent
 
 _MESSAGES_AT_ONCE = 10
 

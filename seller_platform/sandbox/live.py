@@ -22,11 +22,11 @@ from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, period_until
 from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
+from seller_platform.service.tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import table_for
 
 _SNAPSHOTS = 7

@@ -14,12 +14,12 @@ from seller_platform.contract import DATASETS, Account, Dataset, Source, Window,
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
+from seller_platform.service.sums.keeping import forget_sums, write_sums
+from seller_platform.service.tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import LOADS, SLICES, history_of, table_for
-from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 
 ACCOUNTS, MONTHS = 3, 24
 ORDERS_PER_MONTH = 300

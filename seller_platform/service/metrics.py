@@ -23,8 +23,8 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from seller_platform import interruption
+from seller_platform.service.events import EventKind
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform.warehouse.readers.security_events import EventKind
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values

@@ -13,10 +13,10 @@ from psycopg.types.json import Jsonb
 from starlette.requests import Request
 
 from seller_platform.logs import facts
+from seller_platform.service.events import ALARMING, EventKind
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.readers.security_events import ALARMING, EventKind
-from seller_platform.warehouse.schema.service_tables import SECURITY_EVENTS
+from seller_platform.service.tables import SECURITY_EVENTS
 
 __all__ = ["ALARMING", "EventKind", "record_event", "record_operator_event"]
 

@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.service.sums.keeping import write_sums
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.sums.keeping import write_sums
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import copied, drop_database
 from seller_platform_tests.support.processes import environment

@@ -12,8 +12,8 @@ import psycopg
 
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.service.sums.keeping import IS_CURRENT, lock_name, sum_statement, values_of
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.sums.keeping import IS_CURRENT, lock_name, sum_statement, values_of
 from seller_platform_tests.simulation.reports import Report
 from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT, Group
 from seller_platform_tests.support.slices_of_receipts import fill_slices

@@ -37,11 +37,11 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import configuration
+from seller_platform.service.tables import USERS
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.service_tables import USERS
 from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 

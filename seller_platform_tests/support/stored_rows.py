@@ -10,6 +10,7 @@ import time_machine
 
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.service.sums.keeping import lock_name
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.holds import Judge
@@ -18,7 +19,6 @@ from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.support.receipts import end_in_the_past
 
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)

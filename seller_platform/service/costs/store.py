@@ -27,8 +27,8 @@ from seller_platform.service.limits import Limits
 from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.page_queries import newest_day
 from seller_platform.service.pool import Connection
+from seller_platform.service.sums.costs import ROW_HASH
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
-from seller_platform.warehouse.sums.costs import ROW_HASH
 
 ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
 

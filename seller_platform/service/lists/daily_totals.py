@@ -13,10 +13,10 @@ from psycopg import errors, sql
 from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.pool import Connection
+from seller_platform.service.sums.costs import APPLY, APPLY_WRITTEN, CHANGED, IS_APPLIED
+from seller_platform.service.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
+from seller_platform.service.sums.statistics import KINDS
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.sums.costs import APPLY, APPLY_WRITTEN, CHANGED, IS_APPLIED
-from seller_platform.warehouse.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
-from seller_platform.warehouse.sums.statistics import KINDS
 
 Answer = TypeVar("Answer")
 

@@ -12,8 +12,8 @@ from psycopg import errors, sql
 
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import Plan
+from seller_platform.service.sums.keeping import lock_name
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.sums.keeping import lock_name
 
 CURRENCY: LiteralString = "CASE WHEN sums.currency = '' THEN segments.currency ELSE sums.currency END"
 """The currency of the amounts of a row `sums`, of an account in `segments`."""

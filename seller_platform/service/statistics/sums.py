@@ -12,8 +12,8 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSAC
 from seller_platform.service.statistics.months import CURRENCY, months
 from seller_platform.service.statistics.plan import PERIOD_OF, STEP, Plan
 from seller_platform.service.statistics.products import UNNAMED, looked_up
-from seller_platform.warehouse.sums.costs import PERIODS, STEPS
-from seller_platform.warehouse.sums.statistics import DAYS_OF, PRODUCT_COLUMNS, SELECT_DAYS, SELECTED, items_of
+from seller_platform.service.sums.costs import PERIODS, STEPS
+from seller_platform.service.sums.statistics import DAYS_OF, PRODUCT_COLUMNS, SELECT_DAYS, SELECTED, items_of
 
 # The same sums from the rows, for accounts whose sums are not stored.
 _FROM_ROWS = """,

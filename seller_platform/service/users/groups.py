@@ -7,9 +7,9 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.errors import RequestError
 from seller_platform.service.security_events import EventKind, record_operator_event
+from seller_platform.service.tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
 from seller_platform.service.users.store import open_user, require_accounts
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
 
 _LONGEST_TITLE = 100
 

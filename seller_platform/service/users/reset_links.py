@@ -8,9 +8,9 @@ from sqlalchemy import func, insert
 from seller_platform.service.access import Caller, hash_of
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.service.security_events import EventKind, record_operator_event
+from seller_platform.service.tables import RESET_LINKS
 from seller_platform.service.users.store import open_user
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import RESET_LINKS
 
 _OWNER = """
 SELECT users.id, users.name, users.email, users.status

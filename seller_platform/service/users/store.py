@@ -16,10 +16,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, InvalidValueError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.service.users.passwords import check_password, hash_password
-from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import (
+from seller_platform.service.tables import (
     ACCOUNT_GROUP_MEMBERS,
     ACCOUNT_GROUPS,
     AUTHORIZATIONS,
@@ -28,6 +25,9 @@ from seller_platform.warehouse.schema.service_tables import (
     USER_ACCOUNTS,
     USERS,
 )
+from seller_platform.service.users.passwords import check_password, hash_password
+from seller_platform.warehouse.connections.account_names import key_named
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
 _LONGEST_EMAIL = 254

@@ -26,11 +26,11 @@ from sqlalchemy import (
 from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
 from seller_platform.errors import PartsFailedError
+from seller_platform.service.tables import UNSUMMED_LOADS
 from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
-from seller_platform.warehouse.schema.service_tables import UNSUMMED_LOADS
 from seller_platform.warehouse.schema.tables import (
     GONE_LOAD_ID,
     HELD,

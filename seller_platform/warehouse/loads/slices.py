@@ -23,6 +23,7 @@ from seller_platform.contract.loads import DATED_ANEW, NO_PAGES, CountVerdict, L
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError
 from seller_platform.failpoints import reach
+from seller_platform.service.sums.keeping import apply_costs, begin_sums, keep_sums
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Judge
@@ -33,7 +34,6 @@ from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import KNOWN_PAGES, LOADS, PUBLISHED_LOADS, SELLER, loads_of
-from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep_sums
 
 _Pages = tuple[int, dict[bytes, PageFacts]]
 _DECODER = msgspec.msgpack.Decoder(_Pages)

@@ -3,12 +3,12 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from seller_platform.service import tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.derived import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, PARTITIONS, Database
 from seller_platform.warehouse.postgres.location import stored_warehouse_url
 from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_TABLE
-from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.tables import declared
 
 

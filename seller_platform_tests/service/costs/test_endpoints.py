@@ -21,9 +21,9 @@ from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.costs.store import delete_periods, write_periods
 from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection
+from seller_platform.service.sums.keeping import forget_sums, write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (

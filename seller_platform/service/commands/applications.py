@@ -4,9 +4,9 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.wire import MCP
+from seller_platform.service.commands.options import result_options
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.warehouse.postgres.database import Database
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 import click
 
 from seller_platform.cli.output import Document, DoneDocument, Output, printable
-from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
+from seller_platform.service.commands.options import result_options
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (

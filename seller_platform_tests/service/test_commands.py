@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from seller_platform.cli.service import service
 from seller_platform.contract import Account
+from seller_platform.service.commands import service
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke

@@ -23,19 +23,8 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import LISTS, LOCAL_DAY, Dataset, Window
-from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock
-from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.service_tables import (
-    COST_STEPS,
-    DAILY_COUNTS,
-    DAY_SUMS,
-    PRODUCT_DAYS,
-    SERVICE,
-    SUMMARIES,
-)
-from seller_platform.warehouse.schema.tables import HISTORY, SELLER
-from seller_platform.warehouse.sums.costs import APPLY
-from seller_platform.warehouse.sums.statistics import (
+from seller_platform.service.sums.costs import APPLY
+from seller_platform.service.sums.statistics import (
     CHANGE_DAYS,
     DAY_COLUMNS,
     DAYS_OF,
@@ -45,6 +34,10 @@ from seller_platform.warehouse.sums.statistics import (
     STORE_PRODUCTS,
     items_of,
 )
+from seller_platform.service.tables import COST_STEPS, DAILY_COUNTS, DAY_SUMS, PRODUCT_DAYS, SERVICE, SUMMARIES
+from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.tables import HISTORY, SELLER
 
 IS_CURRENT = """NOT EXISTS (
         SELECT FROM service.unsummed_loads AS mark

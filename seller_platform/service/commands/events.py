@@ -5,10 +5,10 @@ from datetime import datetime
 import click
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.months import Since
+from seller_platform.service.commands.options import result_options
+from seller_platform.service.events import EventKind, SecurityEvent, find_events
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.security_events import EventKind, SecurityEvent, find_events
 
 
 class EventsDocument(Document, frozen=True):

@@ -6,9 +6,9 @@ import click
 
 from seller_platform.capabilities import contributed
 from seller_platform.cli.metrics import PORT
-from seller_platform.cli.service.options import database_options
 from seller_platform.errors import RequestError
 from seller_platform.service.app import ServiceOptions
+from seller_platform.service.commands.options import database_options
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions

@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.service.sums.keeping import keep_sums
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import keep_sums
 from seller_platform_tests.support.served import count_rows, stored
 from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 

@@ -7,7 +7,7 @@ from. So a change of cost periods is noticed however they were written, and only
 
 from typing import LiteralString
 
-from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, STORE_PRODUCTS
+from seller_platform.service.sums.statistics import CHANGE_DAYS, COSTED, STORE_PRODUCTS
 
 _PERIODS: LiteralString = """
 cost_days AS MATERIALIZED (

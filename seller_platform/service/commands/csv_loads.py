@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.service.options import result_options
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
+from seller_platform.service.commands.options import result_options
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 
