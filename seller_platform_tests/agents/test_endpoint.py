@@ -41,12 +41,11 @@ from seller_platform_tests.support.served import (
     Served,
     add_user,
     approve_at,
-    execute,
     issue_token,
     running_app,
-    stored,
     with_connection,
 )
+from seller_platform_tests.support.stored_rows import execute, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 HERE = "http://localhost:51004/callback"

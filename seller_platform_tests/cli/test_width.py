@@ -25,8 +25,7 @@ from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.served import list_accounts
-from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, list_accounts, store_slice
 from seller_platform_tests.support.terminals import show
 
 KEY, TITLE = "A4LL303DM980YE.A1SBX4US70Q2KD", "Köhler [Haus & Hof] 日本 DE"

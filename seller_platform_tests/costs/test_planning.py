@@ -22,7 +22,7 @@ from seller_platform.errors import ContractViolationError, RequestError, SellerP
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.served import execute
+from seller_platform_tests.support.stored_rows import execute
 
 SKU = SKUS[0]
 JANUARY, YEAR = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 1, 1), date(2026, 12, 31))

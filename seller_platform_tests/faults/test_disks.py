@@ -22,7 +22,7 @@ from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Br
 from seller_platform_tests.support.installation import Site, begin
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.raw_server import Fault
-from seller_platform_tests.support.served import count_rows
+from seller_platform_tests.support.stored_rows import count_rows
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow

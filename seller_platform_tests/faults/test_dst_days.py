@@ -29,6 +29,7 @@ from seller_platform_tests.support import raw_server
 from seller_platform_tests.support import served as serving
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.raw_server import RawServer, forwarding
+from seller_platform_tests.support.stored_rows import insert_rows, list_accounts
 
 pytestmark = pytest.mark.slow
 
@@ -81,13 +82,13 @@ def served(databases: Databases, shop: Shop) -> Iterator[tuple[SellerApi, RawSer
         serving.served(upstream, upstream.url) as service,
         raw_server.serving(forwarding(service.base_url)) as between,
     ):
-        serving.list_accounts(upstream, {shop.account.key: shop.account.account})
+        list_accounts(upstream, {shop.account.key: shop.account.account})
         grant_accounts(upstream, serving.ANN, [shop.account.key])
         rows = [
             (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
             for number, (at, day) in enumerate(shop.days.items())
         ]
-        serving.insert_rows(upstream, ORDERS, shop.account.key, rows)
+        insert_rows(upstream, ORDERS, shop.account.key, rows)
         with SellerApi(between.url, auth=TokenAuth(serving.issue_token(upstream, serving.ANN))) as api:
             yield api, between
 

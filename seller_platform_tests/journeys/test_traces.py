@@ -28,8 +28,9 @@ from seller_platform_tests.support.processes import (
     running_service,
     try_to_connect,
 )
-from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, approve_at, insert_rows, issue_token, rows_of
+from seller_platform_tests.support.served import ANN, PASSWORD, approve_at, issue_token
 from seller_platform_tests.support.served import served as populated
+from seller_platform_tests.support.stored_rows import ACCOUNTS, insert_rows, rows_of
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey

@@ -21,7 +21,7 @@ from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
 from seller_platform_tests.support.processes import completed, document, environment, left_behind, run, try_to_connect
-from seller_platform_tests.support.served import count_rows, execute, stored
+from seller_platform_tests.support.stored_rows import count_rows, execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]

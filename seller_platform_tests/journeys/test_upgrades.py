@@ -20,7 +20,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.next_version import NEXT, upgrade_to_next
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import document, environment, run
-from seller_platform_tests.support.served import execute, stored
+from seller_platform_tests.support.stored_rows import execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.journey

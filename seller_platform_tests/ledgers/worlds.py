@@ -12,8 +12,7 @@ from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.served import execute
-from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts, execute
 
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 _EUROPE = ("Europe/Berlin", "Europe/London", "Europe/Istanbul", "Europe/Helsinki")

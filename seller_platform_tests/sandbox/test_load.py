@@ -12,7 +12,7 @@ from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
-from seller_platform_tests.support.served import execute
+from seller_platform_tests.support.stored_rows import execute
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ from seller_platform.service.commands import service
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke
-from seller_platform_tests.support.served import add_user, count_rows, list_accounts, stored
+from seller_platform_tests.support.served import add_user
+from seller_platform_tests.support.stored_rows import count_rows, list_accounts, stored
 
 ANN, BOB = "ann@shop.example", "bob@shop.example"
 

@@ -16,7 +16,8 @@ from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.service.http.responses import JSON, error_answer
 from seller_platform.service.openapi import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US
-from seller_platform_tests.support.served import ANN, Served, execute, running_app
+from seller_platform_tests.support.served import ANN, Served, running_app
+from seller_platform_tests.support.stored_rows import execute
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 _DAYS = {"start_date": "2026-03-05", "end_date": "2026-03-06"}

@@ -27,16 +27,8 @@ from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.served import (
-    CALLBACK,
-    add_product,
-    execute,
-    insert_rows,
-    issue_token,
-    list_accounts,
-    running_app,
-    stored,
-)
+from seller_platform_tests.support.served import CALLBACK, add_product, issue_token, running_app
+from seller_platform_tests.support.stored_rows import execute, insert_rows, list_accounts, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow

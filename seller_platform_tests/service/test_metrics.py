@@ -21,18 +21,8 @@ from seller_platform.service.pages.login import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import announced_address, environment, running_service
-from seller_platform_tests.support.served import (
-    ACCOUNTS,
-    ANN,
-    PASSWORD,
-    Served,
-    execute,
-    insert_rows,
-    rows_of,
-    running_app,
-    served,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, running_app, served, submit
+from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, insert_rows, rows_of
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import copied, drop_database
 from seller_platform_tests.support.processes import environment
-from seller_platform_tests.support.served import ANN, list_accounts, served
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.served import ANN, served
+from seller_platform_tests.support.stored_rows import list_accounts, store_slice
 from seller_platform_tests.warehouse.schema.test_questions import fill
 
 pytestmark = pytest.mark.slow

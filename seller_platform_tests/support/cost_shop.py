@@ -24,7 +24,8 @@ from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import connected_environment
-from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, add_product, issue_token, served
+from seller_platform_tests.support.served import ANN, BOB, CALLBACK, Served, add_product, issue_token, served
+from seller_platform_tests.support.stored_rows import ACCOUNTS
 
 PATH = "/cogs/cost-periods"
 US, DE, GB = "us-1", "de-2", "gb-5"

@@ -7,8 +7,8 @@ from typing import Any
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import LAST_DAY, Served, execute
-from seller_platform_tests.support.stored_rows import add_rows
+from seller_platform_tests.support.served import Served
+from seller_platform_tests.support.stored_rows import LAST_DAY, add_rows, execute
 
 US = {"account_title": "Shop US"}
 MUG, BOWL = "MUG", "BOWL"

@@ -12,22 +12,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from html import unescape
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urljoin, urlsplit
-from zoneinfo import ZoneInfo
 
 import httpx
+import psycopg
 import uvicorn
 from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 from sqlalchemy import insert
 
-from seller_platform.contract import Account, Column, Dataset, Kind
-from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
@@ -37,12 +35,13 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import configuration
+from seller_platform.service.sums.keeping import lock_name
 from seller_platform.service.tables import USERS
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import grant_accounts
-from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
+from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, list_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
@@ -51,17 +50,6 @@ VERIFIER = "v" * 43
 PKCE = {"code_challenge": code_challenge(VERIFIER), "code_challenge_method": "S256"}
 CLIENT_ID, CSRF_TOKEN = 'id="client_id">([^<]+)<', 'name="csrf_token" value="([0-9a-f]+)"'
 NOW = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)  # in Los Angeles still the 9th of March
-FIRST_DAY, LAST_DAY = date(2026, 2, 20), date(2026, 3, 9)
-ACCOUNTS = {
-    account.key: account
-    for account in (
-        Account(1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1"),
-        Account(2, "Shop DE", "DE", "EUR", "Europe/Berlin", "DE", "S1"),
-        Account(3, "Twin", "FR", "EUR", "Europe/Paris", "FR", "S4"),
-        Account(4, "Twin", "IT", "EUR", "Europe/Rome", "IT", "S4"),
-        Account(5, "Bob's", "GB", "GBP", "Europe/London", "GB", "S2"),
-    )
-}
 OF_ANN, OF_BOB = ("us-1", "de-2", "fr-3", "it-4"), ("gb-5",)
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     ANN: {"World": ("us-1", "de-2"), "Twins": ("fr-3", "it-4"), "Empty": ()},
@@ -263,78 +251,12 @@ def issue_token(
     return token
 
 
-def execute(database: Database, statement: str, *values: object) -> None:
-    with database.begin() as connection:
-        driver_of(connection).execute(statement.encode(), values)
-
-
-def stored(database: Database, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    """Return the rows that a statement selects."""
-    with database.begin() as connection:
-        return [tuple(row) for row in connection.exec_driver_sql(statement, values or None)]
-
-
-def count_rows(database: Database, table: str, condition: str = "true") -> int:
-    [(count,)] = stored(database, f"SELECT count(*) FROM {table} WHERE {condition}")
-    return int(count)
-
-
-def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
-    """Store rows, tagged in turn with the values of the dataset's filter, if any."""
-    values = dataset.split_by.values if dataset.split_by and dataset.split_by.tag else (None,)
-    for number, value in enumerate(values):
-        add_rows(database, dataset, rows[number :: len(values)], account=account, tags=(value,))
-
-
 def add_product(
     database: Database, account: str, sku: str, asin: str = "A", parent: str | None = None, *, name: str = ""
 ) -> None:
     """Store a product of the service."""
     statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES "
     execute(database, f"{statement} (%s, %s, %s, %s, %s)", account, sku, asin, parent, name)
-
-
-def rows_of(dataset: Dataset, account: str) -> list[Row]:
-    """Return two full pages of rows of the smallest size, and seven more.
-
-    Rows of snapshots are all of the last day.
-    """
-    smallest = min(dataset.page_sizes, default=dataset.fixed_page_size or 0)
-    days = (LAST_DAY - FIRST_DAY).days + 1
-    rows = []
-    for number in range(2 * smallest + 7):
-        day = FIRST_DAY + timedelta(days=number % days) if dataset.is_dated else LAST_DAY
-        rows.append((*(_value(dataset, column, number, account, day) for column in dataset.columns), day))
-    return rows
-
-
-def _value(dataset: Dataset, column: Column, number: int, account: str, day: date) -> object:
-    if dataset.split_by is not None and column.name == dataset.split_by.field:
-        return dataset.split_by.values[number % len(dataset.split_by.values)]
-    zone = ZoneInfo(ACCOUNTS[account].timezone)
-    values: dict[Kind, Any] = {
-        Kind.TEXT: f'{account} "{column.name}"\t{number % 17}\n€ 商品 {chr(0x1F600)} \\',
-        Kind.INTEGER: number,
-        Kind.MONEY: Decimal(number * 7 - 1000) / 100,
-        Kind.NUMBER: Decimal(number) / 8,
-        Kind.BOOLEAN: number % 2 == 0,
-        Kind.DATE: day,
-        Kind.JSON: "[]",
-        Kind.TIMESTAMP: datetime(day.year, day.month, day.day, number % 24, 30, tzinfo=zone).isoformat(),
-    }
-    return None if column.nullable and number % 11 == 5 else values[column.kind]
-
-
-def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
-    """Store rows of the `accounts` dataset."""
-    for key, listed in accounts.items():
-        add_rows(database, LISTED, [(*listed.row, "default")], account=key)
-
-
-def connect(database: Database, account: str) -> None:
-    """Store an account as one that a connection of the warehouse can read."""
-    listed = ACCOUNTS[account]
-    connect_accounts(database, [(account, listed)])
 
 
 Result = TypeVar("Result")
@@ -379,3 +301,11 @@ def _password_hash() -> str:
     Hundreds of tests log in.
     """
     return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+
+
+@contextmanager
+def locked_sums(url: str, account: str = "us-1") -> Iterator[None]:
+    """Hold the lock of an account's sums, as a program does that adds them."""
+    with psycopg.connect(url) as connection:
+        assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
+        yield

@@ -12,7 +12,8 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.known_rows import fill
 from seller_platform_tests.support.postgres import copied
-from seller_platform_tests.support.served import ANN, Served, insert_rows, rows_of, served
+from seller_platform_tests.support.served import ANN, Served, served
+from seller_platform_tests.support.stored_rows import insert_rows, rows_of
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,7 @@ from seller_platform.warehouse.connections.sent_requests import requests_left, r
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
 from seller_platform_tests.support.installation import begin
-from seller_platform_tests.support.served import execute
-from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts, execute
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TODAY = NOON.date()

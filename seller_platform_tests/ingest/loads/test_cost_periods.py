@@ -23,7 +23,7 @@ from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.served import execute
+from seller_platform_tests.support.stored_rows import execute
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th

@@ -28,7 +28,7 @@ from seller_platform_tests.support.deployment import (
 )
 from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
 from seller_platform_tests.support.raw_server import Fault, RawServer, Request, forwarding, serving
-from seller_platform_tests.support.served import execute, stored
+from seller_platform_tests.support.stored_rows import execute, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 # Each fault has a test in `faults/test_matrix.py`, and `test_ui` kills a program.

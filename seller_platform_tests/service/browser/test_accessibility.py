@@ -11,7 +11,8 @@ from playwright.sync_api import Page, ViewportSize
 
 from seller_platform_tests.service.pages.test_every_page import page_paths
 from seller_platform_tests.support.browsers import AXE
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
+from seller_platform_tests.support.stored_rows import execute
 
 pytestmark = [pytest.mark.browser, pytest.mark.journey]
 

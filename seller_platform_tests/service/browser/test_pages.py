@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
+from seller_platform_tests.support.stored_rows import execute
 
 pytestmark = pytest.mark.browser
 

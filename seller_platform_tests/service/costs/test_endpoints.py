@@ -26,20 +26,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import (
-    ANN,
-    NOW,
-    WIDE,
-    Served,
-    add_product,
-    body_of,
-    connect,
-    execute,
-    insert_rows,
-    served,
-    stored,
-    with_connection,
-)
+from seller_platform_tests.support.served import ANN, NOW, WIDE, Served, add_product, body_of, served, with_connection
+from seller_platform_tests.support.stored_rows import connect, execute, insert_rows, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 PATH = "/cogs/cost-periods"

@@ -15,7 +15,8 @@ from seller_platform.errors import SheetError
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, ask, connect, insert_rows, list_accounts, stored
+from seller_platform_tests.support.served import ANN, Served, ask
+from seller_platform_tests.support.stored_rows import ACCOUNTS, connect, insert_rows, list_accounts, stored
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")

@@ -11,7 +11,8 @@ import pytest
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.known_rows import COST_PERIOD, US
-from seller_platform_tests.support.served import ANN, BOB, Served, add_product, count_rows, execute, with_connection
+from seller_platform_tests.support.served import ANN, BOB, Served, add_product, with_connection
+from seller_platform_tests.support.stored_rows import count_rows, execute
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"

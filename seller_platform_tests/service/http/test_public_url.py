@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
-from seller_platform_tests.support.served import PASSWORD, Served, running_app, stored, submit
+from seller_platform_tests.support.served import PASSWORD, Served, running_app, submit
+from seller_platform_tests.support.stored_rows import stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 PUBLIC = "https://api.shop.example"

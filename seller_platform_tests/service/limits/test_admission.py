@@ -14,21 +14,15 @@ from seller_platform.contract import dataset_named
 from seller_platform.service.limits import Limits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import (
-    ANN,
-    BOB,
+from seller_platform_tests.support.served import ANN, BOB, WIDE, Served, issue_token, running_app, served
+from seller_platform_tests.support.stored_rows import (
     LAST_DAY,
-    WIDE,
-    Served,
     execute,
     insert_rows,
-    issue_token,
+    locked_daily_sales,
     rows_of,
-    running_app,
-    served,
     stored,
 )
-from seller_platform_tests.support.stored_rows import locked_daily_sales
 from seller_platform_tests.support.waiting import wait_for
 
 DAILY = dataset_named("daily_product_sales")

@@ -16,9 +16,9 @@ from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, Served, ask, body_of, connect, execute, insert_rows, stored
+from seller_platform_tests.support.served import ANN, Served, ask, body_of, locked_sums
 from seller_platform_tests.support.statements import at_each_statement
-from seller_platform_tests.support.stored_rows import LOADED_AT, locked_sums, store_slice
+from seller_platform_tests.support.stored_rows import LOADED_AT, connect, execute, insert_rows, store_slice, stored
 
 US, DE = "us-1", "de-2"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))

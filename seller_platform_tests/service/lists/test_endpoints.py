@@ -20,19 +20,8 @@ from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.slices import open_load
-from seller_platform_tests.support.served import (
-    ANN,
-    FIRST_DAY,
-    LAST_DAY,
-    Served,
-    body_of,
-    execute,
-    insert_rows,
-    issue_token,
-    rows_of,
-    submit,
-)
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.served import ANN, Served, body_of, issue_token, submit
+from seller_platform_tests.support.stored_rows import FIRST_DAY, LAST_DAY, execute, insert_rows, rows_of, store_slice
 
 ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
 

@@ -11,7 +11,8 @@ from seller_platform.contract.wire import COMPUTED_BY, COST_PERIODS_PATH, REPORT
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import Served, ask, connect, execute, insert_rows
+from seller_platform_tests.support.served import Served, ask
+from seller_platform_tests.support.stored_rows import connect, execute, insert_rows
 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product")

@@ -28,8 +28,8 @@ from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
-from seller_platform_tests.support.stored_rows import copy_rows, store_slice
+from seller_platform_tests.support.served import ANN, Served, issue_token
+from seller_platform_tests.support.stored_rows import copy_rows, execute, insert_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
 US, DE = "us-1", "de-2"

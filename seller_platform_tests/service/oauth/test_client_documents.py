@@ -19,7 +19,8 @@ from seller_platform.service.http.addresses import is_public
 from seller_platform.service.limits import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
 from seller_platform_tests.support.client_documents import Documents
-from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, stored, submit
+from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, submit
+from seller_platform_tests.support.stored_rows import stored
 from seller_platform_tests.support.waiting import wait_for
 
 _HERE = "http://localhost:51004/callback"

@@ -11,18 +11,8 @@ from seller_platform.errors import InvalidValueError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
-from seller_platform_tests.support.served import (
-    ANN,
-    CALLBACK,
-    CLIENT_ID,
-    PKCE,
-    VERIFIER,
-    Served,
-    execute,
-    stored,
-    submit,
-    value_in,
-)
+from seller_platform_tests.support.served import ANN, CALLBACK, CLIENT_ID, PKCE, VERIFIER, Served, submit, value_in
+from seller_platform_tests.support.stored_rows import execute, stored
 
 HOME, NEW = "/admin/developers", "/admin/developers/new"
 OTHER = "https://app.example/callback"

@@ -13,20 +13,18 @@ import pytest
 from seller_platform.service.pages.rendering import shown_moment
 from seller_platform_tests.support.known_rows import COST_PERIOD, US
 from seller_platform_tests.support.served import (
-    ACCOUNTS,
     ANN,
     BOB,
     CSRF_TOKEN,
     OF_ANN,
     Served,
     callback_of,
-    execute,
     issue_token,
     running_app,
-    stored,
     submit,
     value_in,
 )
+from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
 _ALL = "read costs:write reports"

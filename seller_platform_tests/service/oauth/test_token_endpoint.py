@@ -10,18 +10,8 @@ import httpx
 import pytest
 
 from seller_platform.service.oauth.applications import add_application
-from seller_platform_tests.support.served import (
-    ANN,
-    CALLBACK,
-    PASSWORD,
-    PKCE,
-    VERIFIER,
-    Served,
-    callback_of,
-    execute,
-    stored,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, PKCE, VERIFIER, Served, callback_of, submit
+from seller_platform_tests.support.stored_rows import execute, stored
 
 _KINDS = ("access_token", "refresh_token")
 

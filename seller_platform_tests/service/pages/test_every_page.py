@@ -20,10 +20,10 @@ from seller_platform_tests.support.served import (
     CSRF_TOKEN,
     PASSWORD,
     Served,
-    execute,
     submit,
     value_in,
 )
+from seller_platform_tests.support.stored_rows import execute
 
 _PUBLIC = {HOME, LOGIN, LOGOUT, AUTHORIZE, RESET, DOCS}
 _FORM = {"name": "Forged", "redirect_uri": "https://forged.example/", "form_id": "a" * 22, "hours": "0"}

@@ -20,13 +20,12 @@ from seller_platform_tests.support.served import (
     CSRF_TOKEN,
     PASSWORD,
     Served,
-    execute,
-    stored,
     submit,
     value_in,
     with_connection,
     with_store,
 )
+from seller_platform_tests.support.stored_rows import execute, stored
 
 
 def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served) -> None:

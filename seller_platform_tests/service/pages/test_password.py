@@ -8,7 +8,8 @@ import pytest
 from seller_platform.errors import InvalidValueError
 from seller_platform.service.users.passwords import check_password
 from seller_platform.service.users.reset_links import create_reset_link
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, stored, submit
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
+from seller_platform_tests.support.stored_rows import execute, stored
 
 NEW = "violet tram nine hats"
 

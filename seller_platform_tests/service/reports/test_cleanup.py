@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from seller_platform.service.reports.worker import delete_expired
-from seller_platform_tests.support.served import ANN, Served, count_rows, execute, issue_token, submit, with_connection
+from seller_platform_tests.support.served import ANN, Served, issue_token, submit, with_connection
+from seller_platform_tests.support.stored_rows import count_rows, execute
 
 _TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")
 

@@ -27,22 +27,16 @@ from seller_platform.service.users.groups import set_group
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import (
-    ANN,
-    BOB,
-    Served,
-    ask,
-    body_of,
+from seller_platform_tests.support.served import ANN, BOB, Served, ask, body_of, running_app, served, with_store
+from seller_platform_tests.support.stored_rows import (
     connect,
     count_rows,
     execute,
     insert_rows,
-    running_app,
-    served,
+    locked_daily_sales,
+    store_slice,
     stored,
-    with_store,
 )
-from seller_platform_tests.support.stored_rows import locked_daily_sales, store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")

@@ -22,18 +22,9 @@ from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.served import (
-    ANN,
-    BOB,
-    CALLBACK,
-    PASSWORD,
-    Served,
-    ask,
-    body_of,
-    execute,
-    running_app,
-)
-from seller_platform_tests.support.served import stored as rows_stored
+from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, ask, body_of, running_app
+from seller_platform_tests.support.stored_rows import execute
+from seller_platform_tests.support.stored_rows import stored as rows_stored
 
 PATH = "/sales/statistics-dashboard"
 TODAY = date(2026, 1, 12)

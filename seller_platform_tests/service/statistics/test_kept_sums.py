@@ -23,8 +23,8 @@ from seller_platform_tests.service.statistics.test_endpoint import (
     expected_sums,
     read_stored,
 )
-from seller_platform_tests.support.served import ANN, Served, add_product, ask, body_of, execute, stored
-from seller_platform_tests.support.stored_rows import locked_sums, store_slice
+from seller_platform_tests.support.served import ANN, Served, add_product, ask, body_of, locked_sums
+from seller_platform_tests.support.stored_rows import execute, store_slice, stored
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 US = "us-1"

@@ -12,7 +12,8 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform_tests.service.statistics.test_endpoint import PATH, PERIODS, label_of
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, ask, body_of, connect, execute, insert_rows
+from seller_platform_tests.support.served import ANN, Served, ask, body_of
+from seller_platform_tests.support.stored_rows import connect, execute, insert_rows
 
 DAILY, INVENTORY, LEDGER, COSTS = map(
     dataset_named, ("daily_product_sales", "inventory", "transactions", "cost_periods")

@@ -8,8 +8,8 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.service.sums.keeping import keep_sums
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import count_rows, stored
-from seller_platform_tests.support.stored_rows import locked_sums, store_slice
+from seller_platform_tests.support.served import locked_sums
+from seller_platform_tests.support.stored_rows import count_rows, store_slice, stored
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))

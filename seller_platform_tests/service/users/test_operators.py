@@ -19,7 +19,8 @@ from seller_platform.service.users.store import (
     users_of,
 )
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, stored, submit
+from seller_platform_tests.support.served import ANN, BOB, OF_ANN, PASSWORD, Served, submit
+from seller_platform_tests.support.stored_rows import list_accounts, stored
 
 
 def test_a_user_is_added_once_and_another_password_replaces_the_first(database: Database) -> None:

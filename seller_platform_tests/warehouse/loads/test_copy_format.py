@@ -14,8 +14,7 @@ from seller_platform.errors import ContractViolationError
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, Row, RowDigest, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.served import count_rows, execute, stored
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.stored_rows import count_rows, execute, store_slice, stored
 
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
 DAY, ROWS = "2026-03-05", 200

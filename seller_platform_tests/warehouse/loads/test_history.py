@@ -17,8 +17,7 @@ from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import count_rows
-from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, count_rows, store_slice
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "us-7"

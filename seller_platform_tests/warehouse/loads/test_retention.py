@@ -10,8 +10,7 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.loads.retention import Pruned, prune
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import latest_receipts, store_receipt
-from seller_platform_tests.support.served import connect, execute, stored
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.stored_rows import connect, execute, store_slice, stored
 from seller_platform_tests.support.waiting import wait_for
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")

@@ -19,8 +19,7 @@ from seller_platform.warehouse.loads.receipts import Receipt, Slice
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.served import stored
-from seller_platform_tests.support.stored_rows import add_rows
+from seller_platform_tests.support.stored_rows import add_rows, stored
 from seller_platform_tests.support.waiting import wait_for
 
 ORDERS, REPORT_ROWS = dataset_named("orders"), dataset_named("report_rows")

@@ -26,8 +26,7 @@ from seller_platform_tests.next_version import NEXT, upgrade_to_next
 from seller_platform_tests.structure.source import ROOT
 from seller_platform_tests.support.installation import begin
 from seller_platform_tests.support.postgres import copied, drop_database, end_connections
-from seller_platform_tests.support.served import execute, stored
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.stored_rows import execute, store_slice, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow

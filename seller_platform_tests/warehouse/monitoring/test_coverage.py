@@ -8,8 +8,7 @@ from seller_platform.contract import REFRESHED, Account, Dataset, Window, datase
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import execute
-from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, execute, store_slice
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)

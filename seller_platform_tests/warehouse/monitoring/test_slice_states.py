@@ -17,9 +17,8 @@ from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
-from seller_platform_tests.support.served import execute
 from seller_platform_tests.support.slices_of_receipts import fill_slices
-from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, execute, store_slice
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
 SINCE = date(2026, 2, 10)

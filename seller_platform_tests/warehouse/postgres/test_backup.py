@@ -23,9 +23,9 @@ from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import count_transactions, drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import execute, stored
 from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.stored_rows import execute, stored
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
 from seller_platform_tests.support.tls_proxy import write_certificate
 from seller_platform_tests.support.watchdog import folder_of_the_run

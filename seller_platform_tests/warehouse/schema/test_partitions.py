@@ -30,8 +30,8 @@ from seller_platform.warehouse.schema.tables import HISTORY, SELLER, history_of,
 from seller_platform_tests.service.test_answers import EFFECTS
 from seller_platform_tests.support.known_rows import US, fill
 from seller_platform_tests.support.postgres import copied, drop_database, end_connections
-from seller_platform_tests.support.served import ANN, LAST_DAY, Served, connect, rows_of, running_app, served
-from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.served import ANN, Served, running_app, served
+from seller_platform_tests.support.stored_rows import LAST_DAY, connect, rows_of, store_slice
 
 pytestmark = pytest.mark.slow
 

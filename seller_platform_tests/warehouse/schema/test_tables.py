@@ -11,8 +11,7 @@ from seller_platform.warehouse.schema.comments import SCHEMAS
 from seller_platform.warehouse.schema.functions import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, loads_of
 from seller_platform_tests.support.receipts import store_receipt
-from seller_platform_tests.support.served import stored
-from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice, stored
 
 ORDERS = dataset_named("orders")
 APRIL = Window.month_of(date(2026, 4, 1))
