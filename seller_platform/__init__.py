@@ -23,7 +23,6 @@
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
 - `network`: HTTP clients, with proxies and certificates
-- `prometheus`: the page of metrics
 - `csv_files`: CSV files of an operator, read strictly
 - `documentation`: the pages of documentation
 - `capabilities`: what folders beside the core contribute to it

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "marts", "books", "reports", "sampling", "sandbox")
+NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "marts", "books", "reports", "sampling", "sandbox", "service")
 """In the order in which what they contribute is listed."""
 
 
@@ -31,6 +31,7 @@ class Capability:
             returns what it loaded and the sentences to print, and its sentence in `--help`.
         explains: Of tables that `explain` may be asked about, a function of the key, the account and the output.
         marts: A function of the settings, which returns its marts: None stands for the rules of the product.
+        schemas: Those of its tables, with their comments.
         tables: A module; imported, its tables join those of the database.
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
         rules: `SliceRule`s: further checks of datasets in Dagster.
@@ -40,10 +41,14 @@ class Capability:
         prune_files: A function of database, settings and `dry`, which deletes old files and returns how many.
         retention: `Expiring`s: what `prune` deletes.
         reserved: A SELECT of how many requests of `:connection` are kept for it, where they have a budget.
+        incidents: A function of the settings and a moment, which returns `Incident`s, of which alerts are sent.
         routes: A class of endpoints that the service answers from a warehouse, if its operator wants it.
         evidence: A function of the database, a moment and keys of accounts, which returns the `Evidence` of how many
             slices differ from the upstream.
         upstream: A function of the settings, which returns a context in which their upstream answers.
+        on_open: A function of a connection and a `Slice`, called before a load reads it, in a transaction of its own.
+        on_publish: A function of a connection, a `Slice`, its `Receipt` and its `SliceChange`, called in the
+            transaction of a load that changed rows.
         after_loads: A function of the database and the receipts of loads that a command or a step has made.
     """
 
@@ -55,11 +60,13 @@ class Capability:
     modes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     explains: Mapping[str, str] = field(default_factory=dict)
     marts: str | None = None
+    schemas: Mapping[str, str] = field(default_factory=dict)
     tables: str | None = None
     problems: str | None = None
     rules: str | None = None
     definitions: str | None = None
     extras: tuple[str, ...] = ()
+    incidents: str | None = None
     routes: str | None = None
     examine: str | None = None
     prune_files: str | None = None
@@ -67,6 +74,8 @@ class Capability:
     reserved: str | None = None
     evidence: str | None = None
     upstream: str | None = None
+    on_open: str | None = None
+    on_publish: str | None = None
     after_loads: str | None = None
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from importlib import import_module
 from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
@@ -126,6 +127,17 @@ def _lacks_a_capability(error: BaseException | None) -> bool:
     absent = {*NAMES} - {each.name for each in capabilities()}
     folders = {f"{package}.{name}" for package in ("seller_platform", "seller_platform_tests") for name in absent}
     return isinstance(error, ModuleNotFoundError) and error.name in folders
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out folders whose fixtures need a capability that is absent."""
+    folder = collection_path.relative_to(Path(__file__).parents[1])
+    if len(capabilities()) < len(NAMES) and (collection_path / "conftest.py").is_file():
+        try:
+            import_module(".".join((*folder.parts, "conftest")))
+        except ModuleNotFoundError as error:
+            return _lacks_a_capability(error) or None
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,9 +12,11 @@ from pydantic import SecretStr
 from seller_platform.commands import runnable, with_names
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.settings import Settings
+from seller_platform.warehouse.monitoring.incidents import Incident
 from seller_platform.warehouse.monitoring.problems import Problem
 
 LONGEST_SENTENCE = 1_200
+_NAMED_INCIDENTS = 5
 _SHORTEST_SECRET = 4
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[Bb]earer )[\w.~+/\-]+=*")
 # Every dataset fails with the same sentence where the upstream is away, or the grant was refused.
@@ -45,6 +47,14 @@ def problem_text(problems: Sequence[Problem], names: Mapping[str, str], url: str
         _link(first, url, prefix) if url else "",
     ]
     return "\n".join(filter(None, lines))
+
+
+def incident_text(incidents: Sequence[Incident]) -> str:
+    """Return the message of incidents of one kind."""
+    first, lines = incidents[0], [each.line for each in incidents[:_NAMED_INCIDENTS]]
+    if len(incidents) > _NAMED_INCIDENTS:
+        lines.append(f"and {len(incidents) - _NAMED_INCIDENTS} more; `{first.command}` lists them")
+    return runnable("\n".join((first.title, *lines, first.step)))
 
 
 def problem_title(problems: Sequence[Problem], names: Mapping[str, str], prefix: Sequence[str]) -> str:

@@ -17,23 +17,25 @@ from seller_platform.alerts.messages import (
     LONGEST_SENTENCE,
     cause_of,
     common_part,
+    incident_text,
     problem_text,
     problem_title,
     slack_payload,
     without_secrets,
 )
-from seller_platform.alerts.security import LOCKS_REPORTED_EVERY, event_key, security_events, security_text
 from seller_platform.alerts.webhook import post_message
+from seller_platform.capabilities import contributed
 from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError, WebhookError
-from seller_platform.service.events import SecurityEvent
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts_by_key
+from seller_platform.warehouse.monitoring.incidents import Incident
 from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 
 _MESSAGES_AT_ONCE = 10
+_REPORTED_EVERY = timedelta(hours=1)
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ def send_alerts(database: Database, settings: Settings, prefix: Sequence[str] = 
         prefix: The first parts of the asset keys in Dagster, for titles and links.
     """
     _write_problems(database, settings, prefix)
-    problem = _write_security_events(database, settings)
+    problem = _write_incidents(database, settings)
     problem = deliver(database, settings) or problem
     with database.begin() as connection:
         connection.execute(_FORGET)
@@ -141,23 +143,23 @@ def _write_problems(database: Database, settings: Settings, prefix: Sequence[str
             write(connection, settings, "resolved", resolved, level=logging.INFO)
 
 
-def _write_security_events(database: Database, settings: Settings) -> str:
-    """Report the new security events of each kind in one message, and return why they cannot be read."""
+def _write_incidents(database: Database, settings: Settings) -> str:
+    """Report the new incidents of each kind in one message, and return why they cannot be read."""
     try:
-        events = security_events(settings, utc_now())
+        incidents = [each for read in contributed("incidents") for each in read(settings, utc_now())]
     except WarehouseUnavailableError as error:
         return f": {error}"
-    reported = dict(database.execute(_REPORTED, {"causes": [event_key(each) for each in events]}).tuples().all())
-    by_kind: dict[str, dict[str, list[SecurityEvent]]] = defaultdict(lambda: defaultdict(list))
-    for event in events:
-        last = reported.get(event_key(event))
-        if last is None or event.at > last + LOCKS_REPORTED_EVERY:
-            by_kind[event.kind][event_key(event)].append(event)
+    reported = dict(database.execute(_REPORTED, {"causes": [each.key for each in incidents]}).tuples().all())
+    by_title: dict[str, dict[str, list[Incident]]] = defaultdict(lambda: defaultdict(list))
+    for incident in incidents:
+        last = reported.get(incident.key)
+        if last is None or incident.at > last + _REPORTED_EVERY:
+            by_title[incident.title][incident.key].append(incident)
     with database.begin() as connection:
-        for by_key in by_kind.values():
-            message = security_text([event for of_key in by_key.values() for event in of_key])
+        for by_key in by_title.values():
+            message = incident_text([incident for of_key in by_key.values() for incident in of_key])
             for key in by_key:
-                if write(connection, settings, key, message, level=logging.WARNING, within=LOCKS_REPORTED_EVERY):
+                if write(connection, settings, key, message, level=logging.WARNING, within=_REPORTED_EVERY):
                     message = ""
     return ""
 

@@ -11,7 +11,6 @@
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
 - `completion`: the names that a shell completes
-- `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
 - `docs`: the pages of documentation
 - `installation`: settings, warehouse and key of an installation
@@ -65,11 +64,10 @@ _COMMANDS = {
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "docs": ("docs", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
-    "service": ("service", "Run the REST API, and manage its users, groups and applications."),
 }
 """The module of each command of the core, and its sentence in `--help`."""
 
-_ENDLESS = ("metrics", "service run", "service worker", "database run", "status --watch")
+_ENDLESS = ("metrics", "database run", "status --watch")
 """Commands of the core that run until a signal ends them, which is no failure."""
 
 _KEPT = "What was stored is kept, and a change is stored whole or not at all; run the command again to go on."

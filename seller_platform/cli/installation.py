@@ -23,13 +23,10 @@ from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, r
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
-    SANDBOX,
     data_elsewhere,
     embedded_server,
     has_database,
-    has_demo,
     nothing_stored,
-    sandbox_url,
     stored_warehouse_url,
     warehouse_url,
 )
@@ -172,31 +169,6 @@ def note_home(settings: Settings) -> None:
     """Say which home folder is used if no setting names it and it was found in a folder above the current one."""
     if "home" not in settings.model_fields_set and settings.home.parent != Path.cwd() and settings.home.is_dir():
         note(f"The home folder is {settings.home}, in a folder above this one.")
-
-
-def service_url(settings: Settings, *, creates: bool = True) -> str:
-    """Return the URL of the service's database where no setting names one.
-
-    It is the sandbox of the home folder if that was filled, else the one of `demo` and `dev`.
-
-    Args:
-        creates: Whether to create the home folder's where there is neither.
-
-    Raises:
-        RequestError: There is neither, and none is to be created.
-    """
-    own, demo = settings.home, settings.home / DEMO_FOLDER
-    if has_database(own):
-        server = embedded_server(own, settings.root_data_folder)
-        if server.has_database(SANDBOX):
-            note_home(settings)
-            return server.url(SANDBOX)
-    if has_demo(own):
-        note(f"This is the database of `demo` and `dev`, in {demo}.")
-        return embedded_server(demo, settings.root_data_folder).database(SANDBOX)
-    if not creates:
-        raise nothing_stored(settings)
-    return sandbox_url(make_home(""))
 
 
 def use_demo(variables: MutableMapping[str, str]) -> None:

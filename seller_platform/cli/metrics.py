@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output
 from seller_platform.clocks import utc_now
-from seller_platform.prometheus import metrics_page
 from seller_platform.warehouse.monitoring.metrics import account_counts, facts, load_measures
+from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform.warehouse.monitoring.problems import slice_problems
 
 PORT = click.IntRange(0, 65_535)

@@ -4,7 +4,7 @@ from seller_platform.capabilities import Capability
 
 CAPABILITY = Capability(
     name="sandbox",
-    needs=("marts",),
+    needs=("marts", "service"),
     commands={
         "demo": (
             "seller_platform.sandbox.commands.demo",

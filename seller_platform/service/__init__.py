@@ -1,10 +1,16 @@
 """The API served over HTTP from the tables of a warehouse.
 
+- `capability`: what it contributes to the core
+- `commands`: the commands of operators
 - `app`: creates the application from routes, error answers and the pool; the status endpoint
 - `server`: runs the service as a process
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL
-- `metrics`: metrics of requests, logins, connections and reports, and their page for Prometheus
+- `metrics`: metrics of requests, logins, connections and reports
+- `tables`: its tables
+- `sums`: sums of stored rows, kept for statistics
+- `events`: security events, read back
+- `incidents`: those of them that alerts report
 - `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description

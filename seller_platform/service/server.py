@@ -19,11 +19,11 @@ from uvicorn.supervisors import Multiprocess
 from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.prometheus import metrics_page
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
 from seller_platform.service.metrics import ReportCollector, measures_of_processes
 from seller_platform.service.reports.worker import LEVELS
+from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"

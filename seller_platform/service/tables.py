@@ -3,6 +3,7 @@
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    event,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
@@ -195,6 +197,25 @@ SECURITY_EVENTS = _table(
     Index(None, "at"),
     Index(None, "user_id", "id"),
 )
+
+_KEEP_SECURITY_EVENTS = DDL("""
+CREATE FUNCTION service.keep_security_events() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        IF OLD.at < now() - interval '400 days' THEN
+            RETURN OLD;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'service.security_events is append-only: rows are kept for 400 days and never changed';
+END
+$$;
+CREATE TRIGGER keep_security_events BEFORE UPDATE OR DELETE ON service.security_events
+FOR EACH ROW EXECUTE FUNCTION service.keep_security_events();
+CREATE TRIGGER keep_all_security_events BEFORE TRUNCATE ON service.security_events
+FOR EACH STATEMENT EXECUTE FUNCTION service.keep_security_events()
+""")  # type: ignore[no-untyped-call]  # it has no types
+
+event.listen(SECURITY_EVENTS, "after_create", _KEEP_SECURITY_EVENTS)
 
 PRODUCTS = _table(
     "products",

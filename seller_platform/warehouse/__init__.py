@@ -5,7 +5,6 @@
 - `migrations`: numbered changes of the tables
 - `connections`: accounts, grants and secrets
 - `loads`: slices and receipts
-- `sums`: sums of stored rows, kept for statistics
 - `derived`: what is computed from the datasets, by partitions
 - `history`: what was stored before, and since when
 - `monitoring`: what is stored, and how old it is

@@ -17,7 +17,7 @@ from seller_platform_tests.support.processes import environment
 
 _NAMES = sorted(each.name for each in capabilities())
 _OF_TODAY = _NAMES[datetime.now(UTC).day % len(_NAMES)]
-# Without a sandbox it stands for the demo.
+# Without a sandbox, which needs the service, it stands for the demo.
 _SYNC = "journeys/test_foreign_upstream.py::test_connect_and_sync_hold_exactly_its_rows_also_the_second_time"
 _CORE = ("cli", "orchestration", "warehouse", "ingest", "client", "contract")
 _IMPORT_ALL = """
@@ -38,6 +38,9 @@ def _without(name: str, folder: Path) -> list[str]:
     for package in ("seller_platform", "seller_platform_tests"):
         for each in removed:
             shutil.rmtree(folder / package / each)
+    if "service" in removed:  # and what others answer through it
+        for each in filter(None, (each.routes for each in capabilities() if each.name not in removed)):
+            folder.joinpath(*each.partition(":")[0].split(".")).with_suffix(".py").unlink()
     return removed
 
 

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
-from seller_platform.prometheus import metrics_page
 from seller_platform.service.metrics import ReportCollector
 from seller_platform.service.pages.login import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
+from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import announced_address, environment, running_service
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, running_app, served, submit

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from seller_platform.errors import CannotListenError
-from seller_platform.prometheus import metrics_page
 from seller_platform.service.server import run_service
+from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform_tests.support.served import ANN, Served, running_app
 from seller_platform_tests.support.waiting import wait_for
 

@@ -9,16 +9,16 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_112,
-    "cli": 5_610,
+    "root": 3_121,
+    "cli": 5_010,
     "orchestration": 4_852,
-    "service": 10_588,
+    "service": 12_446,
     "sandbox": 3_108,
-    "alerts": 641,
+    "alerts": 582,
     "agents": 1_628,
     "ingest": 2_486,
     "client": 3_909,
-    "warehouse": 13_108,
+    "warehouse": 11_977,
     "contract": 1_307,
     "costs": 1_547,
     "ledgers": 291,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 719,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 56_201,
+    "tests": 56_153,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

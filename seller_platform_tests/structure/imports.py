@@ -54,13 +54,18 @@ def imported() -> Mapping[str, Set[str]]:
 
 
 def beyond_needs() -> Set[str]:
-    """Return the imports of capabilities by the core, and of capabilities by others that do not need them."""
+    """Return the imports of capabilities by the core, and of capabilities by others that do not need them.
+
+    Routes of a capability import the service, which loads them, and are removed with it.
+    """
     allowed = {each.name: {each.name, *each.needs} for each in capabilities()}
+    routes = {(each.routes.partition(":")[0], "service") for each in capabilities() if each.routes}
     return {
         f"{module} -> {other}"
         for module, others in imported().items()
         for other in others
         if (folder := _folder(other)) in allowed and folder not in allowed.get(_folder(module), ())
+        if (module, folder) not in routes
     }
 
 

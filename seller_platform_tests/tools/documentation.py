@@ -29,7 +29,7 @@ from seller_platform_tests.tools.api_reference import http_api, python_api, tabl
 _TOP = Path(__file__).parents[2]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
 PAGES = _TOP / "seller_platform" / "docs"
-_FLOORS = ("cli", "orchestration", "service", "ingest", "client", "warehouse", "contract")
+_FLOORS = ("cli", "orchestration", "ingest", "client", "warehouse", "contract")
 
 _PARTITIONS = {
     Slicing.MONTH: "account × month",

@@ -7,13 +7,22 @@ from typing import Any
 import click
 import msgspec
 
-from seller_platform.cli.installation import expect_home, make_home, service_url
-from seller_platform.cli.output import json_option
+from seller_platform.cli.installation import expect_home, make_home, note_home
+from seller_platform.cli.output import json_option, note
 from seller_platform.cli.terminal.progress import progress
-from seller_platform.settings import read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
+from seller_platform.warehouse.postgres.location import (
+    SANDBOX,
+    embedded_server,
+    has_database,
+    has_demo,
+    nothing_stored,
+    sandbox_url,
+    stored_warehouse_url,
+    warehouse_url,
+)
 from seller_platform.warehouse.postgres.urls import parsed_url
 
 
@@ -43,7 +52,7 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
             url = stored.get_secret_value()
             parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")
         else:
-            url = service_url(settings, creates=creates)
+            url = _service_url(settings, creates=creates)
         command(url=url, **given)
 
     return with_url
@@ -65,3 +74,28 @@ def result_options(
         return database_options(json_option(document)(with_database), creates=creates)
 
     return with_options
+
+
+def _service_url(settings: Settings, *, creates: bool = True) -> str:
+    """Return the URL of the service's database where no setting names one.
+
+    It is the sandbox of the home folder if that was filled, else the one of `demo` and `dev`.
+
+    Args:
+        creates: Whether to create the home folder's where there is neither.
+
+    Raises:
+        RequestError: There is neither, and none is to be created.
+    """
+    own, demo = settings.home, settings.home / DEMO_FOLDER
+    if has_database(own):
+        server = embedded_server(own, settings.root_data_folder)
+        if server.has_database(SANDBOX):
+            note_home(settings)
+            return server.url(SANDBOX)
+    if has_demo(own):
+        note(f"This is the database of `demo` and `dev`, in {demo}.")
+        return embedded_server(demo, settings.root_data_folder).database(SANDBOX)
+    if not creates:
+        raise nothing_stored(settings)
+    return sandbox_url(make_home(""))

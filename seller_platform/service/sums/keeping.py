@@ -102,17 +102,6 @@ _WINDOW = """
 WITH windows AS (SELECT %(account)s::text AS account, %(first_day)s::date AS first_day, %(end_day)s::date AS end_day),
 unsummed AS (SELECT first_day, end_day FROM windows)"""
 
-# Sums of a list without rows are current, and stay so with each load that keeps them.
-_BEGIN = """
-INSERT INTO service.summaries (account, dataset)
-SELECT %(account)s, %(dataset)s
-WHERE NOT EXISTS (SELECT FROM {table} WHERE account = %(account)s)
-  AND NOT EXISTS (SELECT FROM service.product_days WHERE account = %(account)s AND kind = ANY(%(kinds)s))
-  AND NOT EXISTS (SELECT FROM service.day_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
-  AND NOT EXISTS (SELECT FROM service.daily_counts WHERE account = %(account)s AND dataset = %(dataset)s)
-ON CONFLICT DO NOTHING
-"""
-
 _COUNTS = """,
 uncounted AS (
     DELETE FROM service.daily_counts AS daily USING unsummed
@@ -216,13 +205,6 @@ def values_of(dataset: Dataset, account: str) -> dict[str, object]:
     return {"dataset": dataset.name, "account": account, "kinds": list(KINDS.get(dataset.name, ()))}
 
 
-def begin_sums(connection: Connection, dataset: Dataset, account: str) -> None:
-    """Declare the sums of an account's dataset current if it has no rows yet."""
-    if has_sums(dataset):
-        statement = sql.SQL(_BEGIN).format(table=sql.Identifier(SELLER, dataset.name))
-        driver_of(connection).execute(statement, values_of(dataset, account))
-
-
 def keep_sums(
     connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int, is_first: bool = False
 ) -> None:
@@ -309,9 +291,3 @@ def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
     driver.execute(APPLY, {"accounts": list(accounts)})
     for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_DAYS, DAY_SUMS, COST_STEPS):
         driver.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SERVICE, table.name)))
-
-
-def apply_costs(connection: Connection, account: str) -> None:
-    """Compute the costs of products whose cost periods changed, unless another program sums rows of the account."""
-    if try_lock(connection, lock_name(account)):
-        driver_of(connection).execute(APPLY, {"accounts": [account]})

@@ -7,26 +7,11 @@ from datetime import date
 from typing import Any
 
 from psycopg import sql
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Table,
-    Update,
-    and_,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    tuple_,
-    union_all,
-    update,
-)
+from sqlalchemy import Column, ColumnElement, Table, Update, and_, delete, func, or_, select, tuple_, union_all, update
 
 from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
 from seller_platform.errors import PartsFailedError
-from seller_platform.service.tables import UNSUMMED_LOADS
 from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -121,7 +106,6 @@ def prune(
                 _remove(database, each.table, each.is_old(receipts_before), dry=dry)
         if not dry:
             _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
-            _remove(database, UNSUMMED_LOADS, _is_marked_again(), dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
 
@@ -175,19 +159,6 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
     names = (SLICES.c.changed_load_id, *(each.load_id for each in _expiring()))
     kept = newest.union_all(*(select(name).where(name.is_not(None)) for name in names if name is not None))
     return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(kept)), dry=dry)
-
-
-def _is_marked_again() -> ColumnElement[bool]:
-    """Return the condition for marks of months that a newer mark has, too. Without requests nothing deletes marks."""
-    newer = UNSUMMED_LOADS.alias()
-    return exists(
-        select(newer.c.load_id).where(
-            newer.c.account == UNSUMMED_LOADS.c.account,
-            newer.c.dataset == UNSUMMED_LOADS.c.dataset,
-            newer.c.load_id > UNSUMMED_LOADS.c.load_id,
-            newer.c.months.contains(UNSUMMED_LOADS.c.months),
-        )
-    )
 
 
 def _analyze(database: Database, dataset: Dataset) -> None:

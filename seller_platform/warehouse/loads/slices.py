@@ -17,13 +17,12 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, delete, insert, select, text
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import Window
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import DATED_ANEW, NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError
 from seller_platform.failpoints import reach
-from seller_platform.service.sums.keeping import apply_costs, begin_sums, keep_sums
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Judge
@@ -228,7 +227,7 @@ class Load:
         return stored.count, b"" if stored.hashes is None else digest.value
 
     def _receipted(self, part: ReadingPart, change: SliceChange, previous: Receipt | None) -> Receipt:
-        """Write the receipt and return it, after the sums that follow from changed rows.
+        """Write the receipt and return it; capabilities follow changed rows.
 
         Args:
             previous: The last load of any of the days; None before the first one.
@@ -240,9 +239,6 @@ class Load:
             rows, previous, changed = doubt.rows_stored, None, False
         elif not part.is_whole:
             rows, digest = self._digest(part.slice.inside)
-        if changed:
-            is_first = previous is None
-            keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id, is_first=is_first)
         report = {} if self.slice.report_id is None else {REPORT_ID: self.slice.report_id}
         row = self._connection.execute(
             insert(LOADS).values(finished_at=_END.bindparams(**part.slice.bound)).returning(LOADS),
@@ -267,8 +263,9 @@ class Load:
             },
         ).mappings()
         receipt = Receipt.of(row.one())
-        if changed and self.slice.dataset == COST_PERIODS:
-            apply_costs(self._connection, account)
+        if changed:
+            for follow in contributed("on_publish"):
+                follow(self._connection, part.slice, receipt, change)
         reach("slice.receipted")
         return receipt
 
@@ -341,7 +338,8 @@ def open_load(database: Database, slice_: Slice, *, by_value: str | None = None)
         by_value = by_value or ("a refresh" if is_held else None)
         known = NO_PAGES if by_value else _recall_pages(connection, slice_)
         load = Load(connection, slice_, load_id, known, by_value=by_value)
-        begin_sums(connection, slice_.dataset, slice_.account)
+        for begin in contributed("on_open"):
+            begin(connection, slice_)
         connection.commit()
         try:
             yield load

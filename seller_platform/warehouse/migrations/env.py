@@ -3,7 +3,6 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from seller_platform.service import tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.derived import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, PARTITIONS, Database

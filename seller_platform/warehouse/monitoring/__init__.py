@@ -7,5 +7,7 @@
 - `slice_states`: the state of every slice that should be stored
 - `restatements`: which stored days changed since a moment
 - `metrics`: measures of the warehouse: loads, accounts, slices and which of these changed, grants and requests
+- `incidents`: events of which one alert is sent
+- `metrics_page`: the page of metrics that Prometheus reads
 - `comparable_slices`: stored slices that the upstream can still be asked for
 """

@@ -1,9 +1,8 @@
-"""Stored rows read back as DataFrames and Arrow tables, and security events.
+"""Stored rows read back as DataFrames and Arrow tables.
 
 - `relations`: selects rows of tables and marts
 - `loaded`: refuses what was never loaded
 - `frames`: pandas DataFrames
 - `arrow`: Arrow tables
 - `statements`: SQL of a person, read-only
-- `security_events`: the security events of the service
 """

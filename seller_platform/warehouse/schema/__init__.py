@@ -1,4 +1,4 @@
-"""The tables of the warehouse and of the service.
+"""The tables of the warehouse.
 
 - `tables`: one table for each dataset, receipts and accounts
 - `currencies`: the decimals of amounts
@@ -10,5 +10,4 @@
 - `unread_slices`: what should have been read
 - `readers`: roles that may only read
 - `slices`: keeps the row of each slice
-- `service_tables`: the tables of the service
 """

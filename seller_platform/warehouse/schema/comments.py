@@ -7,20 +7,18 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
+from seller_platform.capabilities import capabilities
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, driver_of
 from seller_platform.warehouse.postgres.versions import VERSION_SCHEMA, VERSION_TABLE
 
-SCHEMAS = {
+_SCHEMAS = {
     "seller": "What the API lists, one table for each list; views *_latest have the newest snapshot of each account.",
     "history": "Former rows of schema seller, and functions that return its tables as they were at a moment.",
     "partitions": "The partitions of the tables in seller and history, by the hash of the account; query those tables.",
     "marts": "Tables that are computed from schema seller.",
     "platform": "Accounts, receipts of loads and builds, and what the programs keep for themselves.",
-    "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and reports.",
     DAGSTER_SCHEMA: "Dagster's own tables: its runs, events, partitions and schedules.",
 }
-"""What each schema holds."""
-
 _VERSION = {
     (): "The migration that the schemas are at, in one row.",
     ("version_num",): "The number of the migration.",
@@ -28,10 +26,16 @@ _VERSION = {
 }
 
 
+def schemas() -> Mapping[str, str]:
+    """Return what each schema holds."""
+    contributed_by = (capability.schemas for capability in capabilities())
+    return {**_SCHEMAS, **dict(item for each in contributed_by for item in each.items())}
+
+
 def comment_on_schemas(connection: Connection) -> None:
     """Comment on every schema, and on the table with their version."""
     driver = driver_of(connection)
-    for schema, comment in SCHEMAS.items():
+    for schema, comment in schemas().items():
         driver.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(comment)))
     for column, comment in _VERSION.items():
         kind = sql.SQL("COLUMN" if column else "TABLE")

@@ -10,7 +10,7 @@ from psycopg import sql
 from sqlalchemy import Connection, MetaData, Table
 
 from seller_platform.warehouse.postgres.database import PARTITIONS, driver_of
-from seller_platform.warehouse.schema.comments import SCHEMAS
+from seller_platform.warehouse.schema.comments import schemas
 from seller_platform.warehouse.schema.tables import METADATA, declared
 
 # A refresh changes few rows of a large table; at the default share its dead rows would stay for months.
@@ -18,22 +18,6 @@ _PARTITION = sql.SQL(
     "CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {}) "
     "WITH (autovacuum_vacuum_scale_factor = 0.02)"
 )
-_SECURITY_EVENTS = """
-CREATE FUNCTION service.keep_security_events() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        IF OLD.at < now() - interval '400 days' THEN
-            RETURN OLD;
-        END IF;
-    END IF;
-    RAISE EXCEPTION 'service.security_events is append-only: rows are kept for 400 days and never changed';
-END
-$$;
-CREATE TRIGGER keep_security_events BEFORE UPDATE OR DELETE ON service.security_events
-FOR EACH ROW EXECUTE FUNCTION service.keep_security_events();
-CREATE TRIGGER keep_all_security_events BEFORE TRUNCATE ON service.security_events
-FOR EACH STATEMENT EXECUTE FUNCTION service.keep_security_events()
-"""
 
 _NUMBER = """
 SELECT max(number) FROM (
@@ -61,7 +45,7 @@ def create_tables(connection: Connection, partitions: int) -> None:
         partitions: How many partitions a table has whose rows belong to accounts.
     """
     driver = driver_of(connection)
-    for schema in SCHEMAS:
+    for schema in schemas():
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     declared().create_all(connection, checkfirst=False)
     for table in METADATA.tables.values():
@@ -70,4 +54,3 @@ def create_tables(connection: Connection, partitions: int) -> None:
             for number in range(partitions):
                 partition = sql.Identifier(PARTITIONS, partition_of(table, number).name)
                 driver.execute(_PARTITION.format(partition, parent, partitions, number))
-    driver.execute(_SECURITY_EVENTS)

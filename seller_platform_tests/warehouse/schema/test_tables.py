@@ -7,7 +7,7 @@ from sqlalchemy import select, text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.comments import SCHEMAS
+from seller_platform.warehouse.schema.comments import schemas
 from seller_platform.warehouse.schema.functions import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, loads_of
 from seller_platform_tests.support.receipts import store_receipt
@@ -56,16 +56,16 @@ _WITHOUT = {
 
 @pytest.mark.parametrize("what", _WITHOUT)
 def test_nothing_is_without_a_comment(database: Database, what: str) -> None:
-    without = database.execute(text(_WITHOUT[what]), {"schemas": list(SCHEMAS)}).scalars().all()
+    without = database.execute(text(_WITHOUT[what]), {"schemas": list(schemas())}).scalars().all()
 
     assert without == []
 
 
 def test_every_schema_of_the_database_has_its_sentence(database: Database) -> None:
     others = r"nspname LIKE 'pg\_%' OR nspname IN ('information_schema', 'public')"
-    schemas = database.execute(text(f"SELECT nspname FROM pg_namespace WHERE NOT ({others})")).scalars()
+    names = database.execute(text(f"SELECT nspname FROM pg_namespace WHERE NOT ({others})")).scalars()
 
-    assert set(schemas) == set(SCHEMAS)
+    assert set(names) == set(schemas())
 
 
 STOCK = dataset_named("warehouse_stock")

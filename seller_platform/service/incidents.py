@@ -3,18 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from seller_platform.commands import runnable
 from seller_platform.service.events import ALARMING, EventKind, SecurityEvent, find_events
 from seller_platform.settings import Settings
+from seller_platform.warehouse.monitoring.incidents import Incident
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
-EVENTS_OF = timedelta(days=1)
-"""Older events are not reported."""
-
-LOCKS_REPORTED_EVERY = timedelta(hours=1)
-
-_NAMED_EVENTS = 5
+_REPORTED_FOR = timedelta(days=1)
 _TITLES = {
     EventKind.CODE_REPLAYED: "A code was used a second time",
     EventKind.REFRESH_TOKEN_REUSED: "A refresh token was used a second time",
@@ -29,7 +24,7 @@ _STEPS = {
 }
 
 
-def security_events(settings: Settings, now: datetime) -> Sequence[SecurityEvent]:
+def security_incidents(settings: Settings, now: datetime) -> Sequence[Incident]:
     """Return the alarming events of the service of the last day.
 
     Raises:
@@ -38,33 +33,25 @@ def security_events(settings: Settings, now: datetime) -> Sequence[SecurityEvent
     service_url = settings.service_database_url
     url = service_url.get_secret_value() if service_url is not None else warehouse_url(settings)
     with Database(url, connections=1) as database:
-        return find_events(database, kinds=ALARMING, since=now - EVENTS_OF, limit=500)
+        events = find_events(database, kinds=ALARMING, since=now - _REPORTED_FOR, limit=500)
+    return tuple(map(_incident, events))
 
 
-def event_key(event: SecurityEvent) -> str:
-    """Return what an event is reported once for: the number, or whose logins are locked."""
-    if event.kind == EventKind.LOGIN_LOCKED:
-        return f"{event.kind} {event.email or event.details.get('email') or event.address}"
-    return f"{event.kind} {event.id}"
-
-
-def security_text(events: Sequence[SecurityEvent]) -> str:
-    """Return the message of events of one kind."""
-    kind = EventKind(events[0].kind)
-    lines = [_line(event) for event in events[:_NAMED_EVENTS]]
-    if len(events) > _NAMED_EVENTS:
-        lines.append(
-            f"and {len(events) - _NAMED_EVENTS} more; `seller-platform service events --kind {kind}` lists them"
-        )
-    return runnable("\n".join((f"Security: {_TITLES[kind]}", *lines, _STEPS[kind])))
-
-
-def _line(event: SecurityEvent) -> str:
+def _incident(event: SecurityEvent) -> Incident:
+    """Return the incident of an event: of a locked login one for the user, of others one for each."""
+    kind, user = EventKind(event.kind), event.email or event.details.get("email")
     facts = (
-        ("user", event.email or event.details.get("email")),
+        ("user", user),
         ("application", event.application or event.client_id),
         ("address", event.address),
         ("request", event.request_id),
     )
     named = ", ".join(f"{name} {value}" for name, value in facts if value)
-    return f"{event.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {named}"
+    return Incident(
+        key=f"{kind} {(user or event.address) if kind is EventKind.LOGIN_LOCKED else event.id}",
+        title=f"Security: {_TITLES[kind]}",
+        at=event.at,
+        line=f"{event.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {named}",
+        step=_STEPS[kind],
+        command=f"seller-platform service events --kind {kind}",
+    )
