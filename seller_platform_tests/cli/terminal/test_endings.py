@@ -11,7 +11,7 @@ from seller_platform.cli import describe_end, runs_until_ended
 _OF_CAPABILITIES = [words for capability in capabilities() for words in capability.endless]
 
 
-@pytest.mark.parametrize("words", ["metrics", "database run", "status --watch", "service run", *_OF_CAPABILITIES])
+@pytest.mark.parametrize("words", ["metrics", "database run", "status --watch", *_OF_CAPABILITIES])
 def test_commands_that_run_until_a_signal_end_well_with_the_demo_too(words: str) -> None:
     for line in (words, f"--demo {words}", f"{words} --demo"):
         assert runs_until_ended(line.split())

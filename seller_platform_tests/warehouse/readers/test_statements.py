@@ -158,6 +158,7 @@ def _hostile(server: Server) -> Iterator[str]:
         )
 
 
+@pytest.mark.needs("service")
 @pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.nightly)])
 def test_hostile_statements_read_no_secret_and_no_file_and_change_nothing(server: Server, count: int) -> None:
     with psycopg.connect(server.database.url) as owner:
@@ -188,6 +189,7 @@ def _ask(server: Server, statement: str) -> str:
         return str(error)
 
 
+@pytest.mark.needs("service")
 @pytest.mark.parametrize(("function", "is_held"), _LOCKS)
 def test_no_load_waits_for_a_lock_of_a_statement(server: Server, function: str, is_held: bool) -> None:
     statement = f"SELECT {function}(hashtextextended('{LOCK}', 0)), pg_sleep(20)"
