@@ -110,38 +110,6 @@ def in_order(periods: Periods) -> Periods:
     return tuple(sorted(periods, key=lambda period: (period.from_date, period.to_date or date.max)))
 
 
-def periods_sent(sku: str, periods: Periods) -> dict[str, object]:
-    """Return the body of a request that stores these periods, with amounts as Decimals."""
-    return {
-        SKU: sku,
-        DATA: [
-            {
-                DATES: {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date) if period.to_date else None},
-                COST_ELEMENTS: [_element_sent(element) for element in period.cost_elements],
-            }
-            for period in in_order(periods)
-        ],
-    }
-
-
-def _element_sent(element: CostElement) -> dict[str, object]:
-    """Return an element as it is sent, without empty fields.
-
-    The upstream computes the amount of an element that has a total.
-    """
-    sent = {
-        COST_ELEMENT: element.cost_element,
-        PROVIDER: element.provider,
-        NOTES: element.notes,
-        CURRENCY: element.total_currency or element.currency,
-        TOTAL_AMOUNT: element.total_amount,
-        UNITS: element.units,
-        CONVERSION_RATE: None if element.conversion_rate is None else format(element.conversion_rate, "f"),
-        AMOUNT: element.amount if element.total_amount is None else None,
-    }
-    return {name: value for name, value in sent.items() if value is not None}
-
-
 def unit_amount(total_amount: Decimal, conversion_rate: Decimal, units: Decimal) -> Decimal:
     """Return the cost of one unit, rounded to the cent."""
     return in_cents(Context(prec=60).divide(_WIDE.multiply(total_amount, conversion_rate), units))

@@ -15,18 +15,23 @@ from seller_platform.client.lists.row_sink import KeptRows
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
     AMOUNT,
+    CONVERSION_RATE,
     COST_ELEMENT,
+    COST_ELEMENTS,
     CURRENCY,
+    DATA,
+    DATES,
     FROM_DATE,
     NOTES,
     PROVIDER,
     SKU,
     TO_DATE,
+    TOTAL_AMOUNT,
+    UNITS,
     CostElement,
     CostPeriod,
     Periods,
     in_order,
-    periods_sent,
     with_cents,
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -85,8 +90,33 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
         UpstreamUnavailableError: It gave no good answer, and may have stored them.
     """
     with naming(sku):
-        sent, key = periods_sent(sku, periods), str(uuid4())
-        api.request("POST", COST_PERIODS.path, account.selection, sent, decode=bytes, idempotency_key=key)
+        sent = [
+            {
+                DATES: {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date) if period.to_date else None},
+                COST_ELEMENTS: [_element_sent(element) for element in period.cost_elements],
+            }
+            for period in in_order(periods)
+        ]
+        body, key = {SKU: sku, DATA: sent}, str(uuid4())
+        api.request("POST", COST_PERIODS.path, account.selection, body, decode=bytes, idempotency_key=key)
+
+
+def _element_sent(element: CostElement) -> dict[str, object]:
+    """Return an element as it is sent, without empty fields.
+
+    The upstream computes the amount of an element that has a total.
+    """
+    sent = {
+        COST_ELEMENT: element.cost_element,
+        PROVIDER: element.provider,
+        NOTES: element.notes,
+        CURRENCY: element.total_currency or element.currency,
+        TOTAL_AMOUNT: element.total_amount,
+        UNITS: element.units,
+        CONVERSION_RATE: None if element.conversion_rate is None else format(element.conversion_rate, "f"),
+        AMOUNT: element.amount if element.total_amount is None else None,
+    }
+    return {name: value for name, value in sent.items() if value is not None}
 
 
 def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:

@@ -14,6 +14,5 @@
 - `stock`: stock, shipments, and their lists
 - `notifications`: alerts on stock and prices
 - `local_days`: local days and their timestamps
-- `fingerprints`: digests of rows
 - `random_numbers`: random numbers that repeat for a seed
 """

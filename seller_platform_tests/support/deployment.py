@@ -270,7 +270,7 @@ class Deployment(Interface):
     def different(self, datasets: Sequence[Dataset]) -> list[str]:
         """Return which of the datasets are stored otherwise than the service has them."""
         # Imported here because the tests of compose, which have other deployments, go without the sandbox.
-        from seller_platform.sandbox.fingerprints import fingerprints
+        from seller_platform.sandbox.commands.demo import fingerprints
 
         stored = [dataset for dataset in datasets if not dataset.is_computed]
         with self.databases() as (served, warehouse):

@@ -6,16 +6,18 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from html import unescape
+from typing import Any
 from urllib.parse import urljoin
 
 import click
+from sqlalchemy import Numeric, Select, Text, cast, func, literal, select
 
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sync import SliceOptions, SyncDocument, current_problems, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
-from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract import LOCAL_DAY, REFRESHED, Dataset, Window
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import Upstream
@@ -23,12 +25,12 @@ from seller_platform.marts.insights import build_insights
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.sandbox.fingerprints import fingerprints
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import table_for
 
 _NEXT_COMMANDS = (
     "--demo status",
@@ -158,3 +160,36 @@ def _difference(installation: Installation, stack: LocalStack, since: date) -> C
     return CheckFailedError(
         f"these tables are not equal to the sandbox's: {', '.join(different)}. That is a bug of this program; report it"
     )
+
+
+def fingerprints(
+    database: Database, datasets: Sequence[Dataset], *, since: date = date.min
+) -> dict[tuple[str, str], tuple[int, str]]:
+    """Return the number of rows and a digest of their values, by dataset and account.
+
+    Of snapshots only the newest counts. The digest covers the contract's columns and the local day, not the load of a
+    row. It does not depend on the order of rows, nor on trailing zeros of amounts.
+
+    Args:
+        since: The first day of dated rows that count.
+    """
+    prints = {}
+    with database.begin() as connection:
+        for dataset in datasets:
+            for account, rows, digest in connection.execute(_statement(dataset, since)):
+                prints[(dataset.name, account)] = (rows, str(digest))
+    return prints
+
+
+def _statement(dataset: Dataset, since: date) -> Select[Any]:
+    table = table_for(dataset)
+    columns = [table.c[column.name] for column in (*dataset.columns, *dataset.tags)]
+    values = [func.trim_scale(column) if isinstance(column.type, Numeric) else column for column in columns]
+    day = [table.c[LOCAL_DAY]] if dataset.is_dated else []
+    digest = func.hashtextextended(cast(func.row(*values, *day), Text), literal(0))
+    statement = select(table.c.account, func.count(), func.sum(cast(digest, Numeric))).group_by(table.c.account)
+    if dataset.is_dated:
+        return statement.where(table.c[LOCAL_DAY] >= since)
+    newest = table.alias()
+    latest = select(func.max(newest.c[LOCAL_DAY])).where(newest.c.account == table.c.account).scalar_subquery()
+    return statement.where(table.c[LOCAL_DAY] == latest)
