@@ -45,7 +45,6 @@ from seller_platform_tests.support.served import (
     running_app,
     with_connection,
 )
-from seller_platform_tests.support.stored_rows import execute, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 HERE = "http://localhost:51004/callback"
@@ -257,14 +256,14 @@ def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Doc
         WHERE token_hash = decode('{hash_of(first).hex()}', 'hex')
     """
     of_family = f"SELECT count(*), count(used_at) FROM service.refresh_tokens WHERE family = ({family})"
-    stored_tokens = stored(agents.database, of_family)
+    stored_tokens = agents.stored(of_family)
     revoke = {"token": pairs[0]["access_token"], "client_id": host.client_id}
     httpx.post(f"{agents.base_url}/oauth/revoke", data=revoke, timeout=PATIENCE_SECONDS)
     revoked = host.refresh(chain[-2])
     still = host.refresh(chain[-1])
-    execute(agents.database, "UPDATE service.refresh_tokens SET used_at = used_at - interval '61 seconds'")
+    agents.execute("UPDATE service.refresh_tokens SET used_at = used_at - interval '61 seconds'")
     with_connection(agents.database.url, partial(delete_expired, kept_days=7))
-    keys = stored(agents.database, "SELECT count(successor_key) FROM service.refresh_tokens")
+    keys = agents.stored("SELECT count(successor_key) FROM service.refresh_tokens")
     late = host.refresh(first)
     ended = host.refresh(still.json()["refresh_token"])
     event = "SELECT count(*) FROM service.security_events WHERE kind = 'refresh_token_reused' AND client_id = %s"
@@ -272,7 +271,7 @@ def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Doc
     assert [pair["refresh_token"] for pair in again] == [chain[1]] * 2
     assert (stored_tokens, keys) == ([(4, 3)], [(0,)])  # one chain
     assert [each.status_code for each in (revoked, still, late, ended)] == [400, 200, 400, 400]
-    assert stored(agents.database, event, host.client_id) == [(1,)]
+    assert agents.stored(event, host.client_id) == [(1,)]
     assert host.post(still.json()["access_token"]).status_code == 401
 
 

@@ -1,5 +1,5 @@
-"""Fixtures of running services."""
+"""Fixtures of running services, and of their clients."""
 
-from seller_platform_tests.support.services import ann, documents, filled, reading, service
+from seller_platform_tests.support.services import ann, browser, documents, filled, reading, service, user
 
-__all__ = ["ann", "documents", "filled", "reading", "service"]
+__all__ = ["ann", "browser", "documents", "filled", "reading", "service", "user"]

@@ -17,7 +17,6 @@ from seller_platform.service.http.responses import JSON, error_answer
 from seller_platform.service.openapi import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US
 from seller_platform_tests.support.served import ANN, Served, running_app
-from seller_platform_tests.support.stored_rows import execute
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 _DAYS = {"start_date": "2026-03-05", "end_date": "2026-03-06"}
@@ -319,25 +318,24 @@ def test_a_form_is_in_utf_8_and_not_compressed(reading: Served, path: str) -> No
 # Methods, paths, and authentication
 
 
-def test_every_path_answers_head_options_and_other_methods_as_it_should(api: Api, reading: Served) -> None:
+def test_every_path_answers_head_options_and_other_methods(api: Api, reading: Served, browser: httpx.Client) -> None:
     paths: dict[str, set[str]] = {}
     for name in (*api.described, "GET /", "GET /docs", "GET /openapi.json", "GET /static/style.css"):
         paths.setdefault(name.partition(" ")[2], set()).add(name.partition(" ")[0])
     paths["/oauth/authorize"].add("POST")
-    with reading.client() as client:
-        for path, methods in paths.items():
-            allowed = methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-            options, refused = client.options(path), [client.request(each, path) for each in ("PATCH", "PUT", "TRACE")]
-            got, head = client.get(path), client.head(path)
+    for path, methods in paths.items():
+        allowed = methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
+        options, refused = browser.options(path), [browser.request(each, path) for each in ("PATCH", "PUT", "TRACE")]
+        got, head = browser.get(path), browser.head(path)
 
-            assert (options.status_code, options.content) == (204, b""), path
-            assert set(options.headers["allow"].split(", ")) == allowed, path
-            for answer in refused:
-                assert (answer.status_code, answer.headers["allow"]) == (405, options.headers["allow"]), path
-                assert answer.json()["code"] == 405, path
-            assert all(answer.headers["x-request-id"] for answer in (options, *refused)), path
-            assert (head.status_code, head.content) == (got.status_code if "GET" in methods else 405, b""), path
-            assert head.headers.get("content-length") == got.headers.get("content-length") or "GET" not in methods, path
+        assert (options.status_code, options.content) == (204, b""), path
+        assert set(options.headers["allow"].split(", ")) == allowed, path
+        for answer in refused:
+            assert (answer.status_code, answer.headers["allow"]) == (405, options.headers["allow"]), path
+            assert answer.json()["code"] == 405, path
+        assert all(answer.headers["x-request-id"] for answer in (options, *refused)), path
+        assert (head.status_code, head.content) == (got.status_code if "GET" in methods else 405, b""), path
+        assert head.headers.get("content-length") == got.headers.get("content-length") or "GET" not in methods, path
 
 
 def test_an_unknown_path_is_not_found(reading: Served) -> None:
@@ -376,7 +374,7 @@ def test_without_a_valid_token_nothing_is_answered(api: Api, name: str) -> None:
 @pytest.mark.parametrize(("active", "state", "code"), [(True, "active", 200), (False, "down", 503)])
 def test_the_operator_tells_the_state_of_the_service(service: Served, active: bool, state: str, code: int) -> None:
     before = httpx.get(f"{service.base_url}/service-status")
-    execute(service.database, "INSERT INTO service.status (active, message) VALUES (%s, 'From us.')", active)
+    service.execute("INSERT INTO service.status (active, message) VALUES (%s, 'From us.')", active)
 
     answer = httpx.get(f"{service.base_url}/service-status")
 

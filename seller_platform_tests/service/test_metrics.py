@@ -22,7 +22,7 @@ from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import announced_address, environment, running_service
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, running_app, served, submit
-from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, insert_rows, rows_of
+from seller_platform_tests.support.stored_rows import ACCOUNTS, rows_of
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
@@ -93,13 +93,9 @@ def test_requests_are_counted_by_the_path_of_their_route_method_and_status(measu
 
 def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
     rows = rows_of(ORDERS, "us-1")
-    insert_rows(measured.service.database, ORDERS, "us-1", rows)
-    query: dict[str, str | int] = {
-        "account_title": "Shop US",
-        "start_date": "2026-02-20",
-        "end_date": "2026-03-09",
-        "per_page": SIZE,
-    }
+    measured.service.insert_rows(ORDERS, "us-1", rows)
+    days = {"start_date": "2026-02-20", "end_date": "2026-03-09"}
+    query: dict[str, str | int] = {"account_title": "Shop US", "per_page": SIZE, **days}
     with measured.service.client(ANN) as ann:
         pages = [ann.get("/sales/orders", params={**query, "page": number}) for number in (1, 2, 3, 4)]
         ann.head("/sales/orders", params=query)
@@ -119,7 +115,7 @@ def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
 
 def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
     former = "INSERT INTO service.login_attempts VALUES ('address 127.0.0.1', %s, now() + interval '10 minutes')"
-    execute(measured.service.database, former, MOST_OF_AN_ADDRESS - 1)
+    measured.service.execute(former, MOST_OF_AN_ADDRESS - 1)
     with measured.service.client() as browser:
         accepted = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
     with measured.service.client() as browser:

@@ -8,7 +8,7 @@ from typing import Any
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import Served
-from seller_platform_tests.support.stored_rows import LAST_DAY, add_rows, execute
+from seller_platform_tests.support.stored_rows import LAST_DAY, add_rows
 
 US = {"account_title": "Shop US"}
 MUG, BOWL = "MUG", "BOWL"
@@ -110,14 +110,13 @@ COST_PERIOD: dict[str, Any] = {
 def fill(service: Served) -> None:
     """Store the rows of Shop US, its products and costs, and exchange rates."""
     for sku, asin, parent, price, rank in ((MUG, "B0MUG", "P0", "12.50", 7), (BOWL, "B0BOWL", "P0", "9.00", 9)):
-        execute(
-            service.database,
+        service.execute(
             "INSERT INTO service.products VALUES ('us-1', %s, %s, %s, %s, %s, %s, 10)",
             *(sku, asin, parent, "Mug, blue" if sku == MUG else "Bowl", price, rank),
         )
     for day in Window(date(2026, 1, 1), LAST_DAY + timedelta(days=1)).each_day():
         for currency, per_euro in (("EUR", "1"), ("USD", "1.25")):
-            execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
+            service.execute("INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
     _fill_sales(service.database)
     _fill_snapshots(service.database)
     with service.client("ann@shop.example") as client:

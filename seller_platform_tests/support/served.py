@@ -26,6 +26,7 @@ from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 from sqlalchemy import insert
 
+from seller_platform.contract import Dataset
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
@@ -39,9 +40,10 @@ from seller_platform.service.sums.keeping import lock_name
 from seller_platform.service.tables import USERS
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, list_accounts
+from seller_platform_tests.support.stored_rows import ACCOUNTS, count_rows, execute, insert_rows, list_accounts, stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
@@ -80,7 +82,8 @@ class Served:
 
     @property
     def credentials(self) -> dict[str, str]:
-        return {"client_id": self.client_id, "client_secret": self.client_secret}
+        secret = {"client_secret": self.client_secret} if self.client_secret else {}
+        return {"client_id": self.client_id, **secret}
 
     def request_code(self, browser: httpx.Client, **parameters: str) -> httpx.Response:
         query = {
@@ -110,6 +113,19 @@ class Served:
         """Return the token pair of a new consent of Ann."""
         with self.client() as browser:
             return dict(body_of(self.exchange(browser, self.code(browser, choices, **parameters))))
+
+    def execute(self, statement: str, *values: object) -> None:
+        execute(self.database, statement, *values)
+
+    def stored(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects."""
+        return stored(self.database, statement, *values)
+
+    def count_rows(self, table: str, condition: str = "true") -> int:
+        return count_rows(self.database, table, condition)
+
+    def insert_rows(self, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
+        insert_rows(self.database, dataset, account, rows)
 
     @contextmanager
     def logged_in(self, email: str = ANN) -> Iterator[httpx.Client]:

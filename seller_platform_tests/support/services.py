@@ -1,6 +1,7 @@
 """Fixtures of running services: with many rows, with fixed values, and empty."""
 
 from collections.abc import Iterator
+from inspect import signature
 
 import httpx
 import pytest
@@ -43,11 +44,33 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
         yield documents
 
 
+def _service_of(request: pytest.FixtureRequest) -> Served:
+    """Return the service of a test, which is its first parameter of this type; without one it has its own."""
+    parameters = signature(request.function).parameters.values()
+    name = next((each.name for each in parameters if each.annotation is Served), "service")
+    service: Served = request.getfixturevalue(name)
+    return service
+
+
 @pytest.fixture
-def ann(service: Served) -> Iterator[httpx.Client]:
-    """A client of this service with a token of Ann."""
-    with service.client(ANN) as client:
+def ann(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """A client of the test's service with a token of Ann."""
+    with _service_of(request).client(ANN) as client:
         yield client
+
+
+@pytest.fixture
+def browser(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """A client of the test's service without a token, in which no user is logged in."""
+    with _service_of(request).client() as client:
+        yield client
+
+
+@pytest.fixture
+def user(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """A browser at the test's service, in which Ann is logged in."""
+    with _service_of(request).logged_in() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from seller_platform.errors import SheetError
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, ask
+from seller_platform_tests.support.served import Served, ask
 from seller_platform_tests.support.stored_rows import ACCOUNTS, connect, insert_rows, list_accounts, stored
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
@@ -34,13 +34,11 @@ def shop(database: Database) -> Database:
 
 
 def _store_rows(database: Database) -> None:
-    sold = [(DAY, sku, f"{sku} sold", asin, 1, "10.00", "0.00", "0.00", "0.00", DAY) for sku, asin in _SOLD]
+    products = (("A", "B-OLD"), ("B", "B-B"), ("C", None))
+    sold = [(DAY, sku, f"{sku} sold", asin, 1, "10.00", "0.00", "0.00", "0.00", DAY) for sku, asin in products]
     insert_rows(database, DAILY, US, sold)
     for day, name in (("2026-02-28", "A before"), ("2026-03-01", "A now")):
         insert_rows(database, INVENTORY, US, [("A", name, "B-A", "X", 4, 0, 0, 4, "1.00", 4, None, None, day)])
-
-
-_SOLD = (("A", "B-OLD"), ("B", "B-B"), ("C", None))
 
 
 def _load(database: Database, folder: Path, *lines: str, header: str = "account,sku,parent_asin") -> LoadedProducts:
@@ -101,7 +99,7 @@ def test_each_wrong_line_of_products_is_named_and_none_is_loaded(shop: Database,
     assert _stored(shop) == []
 
 
-def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path: Path) -> None:
+def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path: Path, ann: httpx.Client) -> None:
     connect(service.database, US)
     for dataset in (DAILY, LEDGER, COSTS):
         mark_loaded(service.database, dataset, US, Window.day(DAY))
@@ -109,16 +107,15 @@ def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path:
     by_parent = {"view_by": "product", "group_by": "parent_asin", "start_date": str(DAY), "end_date": str(DAY)}
     account = {"account_title": "Shop US"}
 
-    def ask(client: httpx.Client) -> list[httpx.Response]:
+    def ask_both() -> list[httpx.Response]:
         return [
-            client.get("/sales/statistics-dashboard", params={**account, **by_parent}),
-            client.get(COST_PERIODS_PATH, params={**account, "parent_asin": "P-1"}),
+            ann.get("/sales/statistics-dashboard", params={**account, **by_parent}),
+            ann.get(COST_PERIODS_PATH, params={**account, "parent_asin": "P-1"}),
         ]
 
-    with service.client(ANN) as client:
-        before = ask(client)
-        _load(service.database, tmp_path, "us-1,A,P-1", "us-1,B,P-1")
-        statistics, costs = ask(client)
+    before = ask_both()
+    _load(service.database, tmp_path, "us-1,A,P-1", "us-1,B,P-1")
+    statistics, costs = ask_both()
 
     assert [answer.status_code for answer in before] == [422, 422]
     assert all("`seller-platform service products load`" in answer.json()["message"] for answer in before)
@@ -173,7 +170,7 @@ def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: ht
     connect(service.database, "us-1")
     day = date(2026, 3, 1)
     mark_loaded(service.database, DAILY, "us-1", Window.day(day))
-    insert_rows(service.database, DAILY, "us-1", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
+    service.insert_rows(DAILY, "us-1", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
     query = {"account_title": "Shop US", "start_date": day, "end_date": day, "per_page": 500, "currency": "GBP"}
 
     before = ask(ann, DAILY.path, **query)

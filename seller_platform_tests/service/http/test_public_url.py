@@ -7,7 +7,6 @@ import pytest
 
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform_tests.support.served import PASSWORD, Served, running_app, submit
-from seller_platform_tests.support.stored_rows import stored
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 PUBLIC = "https://api.shop.example"
@@ -18,8 +17,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 @pytest.fixture(scope="module")
 def public(reading: Served) -> Iterator[str]:
     """The address of a service behind a TLS proxy, which is not on this machine."""
-    url = reading.database.engine.url.render_as_string(hide_password=False)
-    with running_app(url, location=Location(PUBLIC)) as base_url:
+    with running_app(reading.database.url, location=Location(PUBLIC)) as base_url:
         yield base_url
 
 
@@ -105,8 +103,7 @@ def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, 
 def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
     """No program of this machine is one, unless it is named."""
     forged = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example", "X-Forwarded-For": "198.51.100.7"}
-    url = reading.database.engine.url.render_as_string(hide_password=False)
-    with running_app(url, trusted_proxies=("127.0.0.1",)) as behind_a_proxy:
+    with running_app(reading.database.url, trusted_proxies=("127.0.0.1",)) as behind_a_proxy:
         believed = httpx.get(f"{behind_a_proxy}/login", headers=forged, timeout=PATIENCE_SECONDS)
         metadata = httpx.get(f"{behind_a_proxy}{METADATA}", headers=forged, timeout=PATIENCE_SECONDS).json()
     with reading.client() as browser:
@@ -115,7 +112,7 @@ def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
         page = browser.get("/login")
         browser.headers["Cookie"] = page.headers["set-cookie"].partition(";")[0]  # the jar keeps it for https
         answer = submit(browser, page, email="nobody@shop.example", password=PASSWORD)
-    attempts = stored(reading.database, "SELECT t::text FROM service.login_attempts AS t")
+    attempts = reading.stored("SELECT t::text FROM service.login_attempts AS t")
 
     assert "; Secure" in believed.headers["set-cookie"]
     assert believed.headers["set-cookie"].startswith("__Host-")

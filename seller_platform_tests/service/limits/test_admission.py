@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -57,14 +58,10 @@ def _waiting_for_locks(database: Database) -> int:
     return int(count)
 
 
-def test_slow_statistics_of_one_user_keep_nobody_out(narrow: Served, database_url: str) -> None:
+def test_slow_statistics_of_one_user_keep_nobody_out(narrow: Served, ann: httpx.Client) -> None:
     path, of_bob = "/sales/statistics-dashboard", {**STATISTICS, "account_title": "Bob's"}
-    with (
-        narrow.client(ANN) as ann,
-        narrow.client(BOB) as bob,
-        ThreadPoolExecutor(8) as threads,
-        locked_daily_sales(database_url) as holder,
-    ):
+    database_url = narrow.database.url
+    with narrow.client(BOB) as bob, ThreadPoolExecutor(8) as threads, locked_daily_sales(database_url) as holder:
         flood = [threads.submit(ann.get, path, params=STATISTICS) for _ in range(6)]
         wait_for(lambda: _waiting_for_locks(narrow.database) == 1)
         other = threads.submit(bob.get, path, params=of_bob)
@@ -118,8 +115,7 @@ def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served, re
 def test_a_revoked_token_does_not_use_up_the_quota_of_its_user(narrow: Served) -> None:
     with narrow.client(ANN) as revoked, narrow.client(ANN) as valid:
         assert (revoked.get("/user/me").status_code, valid.get("/user/me").status_code) == (200, 200)
-        execute(
-            narrow.database,
+        narrow.execute(
             "UPDATE service.authorizations SET revoked_at = now() WHERE family = "
             "(SELECT family FROM service.access_tokens WHERE token_hash = sha256(%s))",
             revoked.headers["authorization"].removeprefix("Bearer ").encode(),
@@ -143,7 +139,7 @@ def test_a_user_has_bounded_reports_and_bytes_until_they_expire(narrow: Served, 
     with narrow.client(ANN) as ann, narrow.client(BOB) as bob:
         answers = [ann.post("/reports/request", params=REPORT) for _ in range(5)]
         of_bob = bob.post("/reports/request", params={**REPORT, "account_title": "Bob's"})
-        execute(narrow.database, "UPDATE service.report_jobs SET state = 'completed', bytes = 20000")
+        narrow.execute("UPDATE service.report_jobs SET state = 'completed', bytes = 20000")
         full = ann.post("/reports/request", params=REPORT)
 
     assert [answer.status_code for answer in (*answers, of_bob, full)] == [200, 200, 200, 429, 429, 200, 429]

@@ -15,10 +15,9 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import open_load
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import ANN, Served, ask, body_of, locked_sums
 from seller_platform_tests.support.statements import at_each_statement
-from seller_platform_tests.support.stored_rows import LOADED_AT, connect, execute, insert_rows, store_slice, stored
+from seller_platform_tests.support.stored_rows import LOADED_AT, connect, store_slice
 
 US, DE = "us-1", "de-2"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -59,14 +58,13 @@ def _figures(served: Served, *names: str, **query: object) -> list[tuple[Any, ..
     return [tuple(row[name] for name in names) for row in rows]
 
 
-def _kept(database: Database) -> dict[tuple[str, str], int]:
+def _kept(served: Served) -> dict[tuple[str, str], int]:
     """Return how many loads are not in the stored sums, by account and dataset."""
-    with database.begin() as connection:
-        marks = connection.exec_driver_sql(
-            "SELECT account, dataset, count(load_id) FROM service.summaries "
-            "LEFT JOIN service.unsummed_loads USING (account, dataset) GROUP BY 1, 2"
-        )
-        return {(account, dataset): loads for account, dataset, loads in marks}
+    marks = served.stored(
+        "SELECT account, dataset, count(load_id) FROM service.summaries "
+        "LEFT JOIN service.unsummed_loads USING (account, dataset) GROUP BY 1, 2"
+    )
+    return {(account, dataset): loads for account, dataset, loads in marks}
 
 
 def test_a_load_is_counted_by_the_next_question(service: Served) -> None:
@@ -79,9 +77,9 @@ def test_a_load_is_counted_by_the_next_question(service: Served) -> None:
     store_slice(service.database, ORDERS, Window.day(FIRST), [])
     assert _orders(service) == (1, 1)
 
-    assert _kept(service.database) == {(US, "orders"): 0}
+    assert _kept(service) == {(US, "orders"): 0}
     store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
-    assert _kept(service.database) == {(US, "orders"): 1}
+    assert _kept(service) == {(US, "orders"): 1}
 
 
 def test_each_part_of_a_list_is_counted(service: Served) -> None:
@@ -111,9 +109,7 @@ def test_rows_that_are_merged_are_counted_as_one_when_they_are_loaded(service: S
     store(FIRST, "B", "C", "D")
     assert totals() == [(4, 4), (4, 4)]
     assert _ask(service, DAILY.path, per_page=500, page=2)["total"] == 4
-    execute(
-        service.database, "UPDATE service.daily_counts SET rows = rows + 7 WHERE is_merged AND local_day = %s", FIRST
-    )
+    service.execute("UPDATE service.daily_counts SET rows = rows + 7 WHERE is_merged AND local_day = %s", FIRST)
 
     # The rows are not counted again.
     assert totals() == [(11, 4), (4, 4)]
@@ -143,15 +139,15 @@ def test_loads_after_receipts_were_pruned_are_counted(service: Served) -> None:
 def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
     asked: Mapping[str, object] = {"account_title": None, "group_title": "World"}
     store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST), _order(2, FIRST)])
-    insert_rows(service.database, ORDERS, DE, [_order(3, FIRST)])
+    service.insert_rows(ORDERS, DE, [_order(3, FIRST)])
     assert _orders(service, **asked) == (3, 3)
-    assert _kept(service.database) == {}
+    assert _kept(service) == {}
     store_slice(service.database, ORDERS, Window.day(SECOND), [_order(4, SECOND)], DE)
     assert _orders(service, **asked) == (4, 4)
     store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
 
     assert _orders(service, **asked) == (3, 3)
-    assert _kept(service.database) == {(US, "orders"): 0, (DE, "orders"): 0}
+    assert _kept(service) == {(US, "orders"): 0, (DE, "orders"): 0}
 
 
 def test_a_service_that_cannot_write_sums_answers_from_the_rows(service: Served, database_url: str) -> None:
@@ -159,21 +155,19 @@ def test_a_service_that_cannot_write_sums_answers_from_the_rows(service: Served,
     store_slice(service.database, LEDGER, Window.day(FIRST), [_fee(FIRST, "-1.00")])
     with locked_sums(database_url):
         answers = [_orders(service), _figures(service, "platform_fees")]
-    execute(
-        service.database,
+    service.execute(
         "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', current_database());"
-        " END $$",
+        " END $$"
     )
-    execute(
-        service.database,
+    service.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND application_name = 'seller-platform service'",
+        "WHERE datname = current_database() AND application_name = 'seller-platform service'"
     )
 
     answers += [_orders(service), _figures(service, "platform_fees")]
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]] * 2
-    assert _kept(service.database) == {(US, "transactions"): 0}
+    assert _kept(service) == {(US, "transactions"): 0}
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
@@ -215,16 +209,16 @@ def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> Non
 
         fee = f"(SELECT -sum(amount) FROM seller.transactions WHERE {month} AND transaction_type = 'Fee')"
         counted = f"SELECT count(*), {fee} FROM seller.orders WHERE {month}"
-        assert answers[-1:] == stored(service.database, counted, account.key, account.key)
-        assert (account.key, "transactions") in _kept(service.database)
+        assert answers[-1:] == service.stored(counted, account.key, account.key)
+        assert (account.key, "transactions") in _kept(service)
     assert answers[0] != answers[1]
 
 
 def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Served) -> None:
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    service.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     asked: Mapping[str, object] = {"account_title": None, "group_title": "World", "currency": "EUR"}
     for account in (US, DE):
-        insert_rows(service.database, DAILY, account, [_sale(FIRST, 1, "10.00")])
+        service.insert_rows(DAILY, account, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, "product_sales", "product_cost", **asked)
     connect(service.database, DE)
     store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00")], DE)

@@ -21,7 +21,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.slices import open_load
 from seller_platform_tests.support.served import ANN, Served, body_of, issue_token, submit
-from seller_platform_tests.support.stored_rows import FIRST_DAY, LAST_DAY, execute, insert_rows, rows_of, store_slice
+from seller_platform_tests.support.stored_rows import FIRST_DAY, LAST_DAY, rows_of, store_slice
 
 ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
 
@@ -43,17 +43,11 @@ def _get(service: Served, dataset: Dataset, email: str = ANN, /, **changed: str 
 
 
 def _expected(dataset: Dataset, account: str) -> Counter[str]:
-    rows = []
-    for row in rows_of(dataset, account):
-        values = dict(zip((column.name for column in dataset.columns), row[:-1], strict=True))
-        if (
-            dataset.split_by
-            and dataset.split_by.required
-            and values[str(dataset.split_by.field)] != dataset.split_by.values[0]
-        ):
-            continue
-        rows.append(values)
-    if dataset.split_by and dataset.split_by.is_merged:
+    names, split = [column.name for column in dataset.columns], dataset.split_by
+    rows = [dict(zip(names, row[:-1], strict=True)) for row in rows_of(dataset, account)]
+    if split and split.required:
+        rows = [row for row in rows if row[str(split.field)] == split.values[0]]
+    if split and split.is_merged:
         rows = _merged(dataset, rows)
     return Counter(_spelled(dataset, row) for row in rows)
 
@@ -109,13 +103,12 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
     assert Counter(_spelled(dataset, row) for row in rows) == expected
 
 
-def test_a_pair_of_several_accounts_says_their_titles(service: Served) -> None:
-    execute(service.database, "UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'it-4'")
-    execute(service.database, "UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'it-4'")
+def test_a_pair_of_several_accounts_says_their_titles(service: Served, ann: httpx.Client) -> None:
+    service.execute("UPDATE seller.accounts SET marketplace = 'FR' WHERE account = 'it-4'")
+    service.execute("UPDATE seller.accounts SET account_title = 'Other' WHERE account = 'it-4'")
 
-    with service.client(ANN) as client:
-        query = {"per_page": "20", "seller_id": "S4", "marketplace_id": "FR"}
-        answer = client.get("/inventory/list", params=query)
+    query = {"per_page": "20", "seller_id": "S4", "marketplace_id": "FR"}
+    answer = ann.get("/inventory/list", params=query)
 
     assert answer.json()["errors"] == {
         "seller_id": ["selects 2 of your accounts; select one by its account_title: Twin, Other"]
@@ -130,13 +123,13 @@ def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) 
     assert {row["date"] for row in german["data"]} == {f"2026-03-0{day}" for day in range(4, 10)}
 
 
-def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served) -> None:
+def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served, ann: httpx.Client) -> None:
     """It is the 10th of March in Berlin, and still the 9th in Los Angeles."""
     for account, day in (("us-1", date(2026, 3, 9)), ("de-2", date(2026, 3, 10))):
         zero = Decimal(0)
         sold = (day, f"SKU {account}", "Mug", "A", 4, Decimal(100), zero, zero, zero, day)
-        insert_rows(service.database, DAILY, account, [sold])
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-10', 'USD', 1.25)")
+        service.insert_rows(DAILY, account, [sold])
+    service.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-10', 'USD', 1.25)")
     group = {"account_title": None, "group_title": "World", "currency": "EUR", "end_date": None}
     views = {"view_by": "product", "group_by": "sku", "start_date": "2026-03-10", "per_page": "500"}
     velocity = {"velocity_start_date": "2026-03-10", "per_page": "20"}
@@ -148,13 +141,12 @@ def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served) 
         for start in ("2026-03-10", "2026-03-11")
     }
     american = _get(service, DAILY, start_date="2026-03-10", end_date=None)
-    with service.client(ANN) as client:
-        world = {"group_title": "World"}
-        statistics = client.get("/sales/statistics-dashboard", params={**world, **views, "currency": "EUR"})
-        inventory = [
-            client.get("/inventory/list", params={**world, **velocity, "velocity_start_date": day}).status_code
-            for day in ("2026-03-10", "2026-03-11")
-        ]
+    world = {"group_title": "World"}
+    statistics = ann.get("/sales/statistics-dashboard", params={**world, **views, "currency": "EUR"})
+    inventory = [
+        ann.get("/inventory/list", params={**world, **velocity, "velocity_start_date": day}).status_code
+        for day in ("2026-03-10", "2026-03-11")
+    ]
 
     assert [(row["sku"], row["date"]) for row in today["data"]] == [("SKU de-2", "2026-03-10")]
     assert {status for (_, start), status in statuses.items() if start == "2026-03-10"} == {200}
@@ -189,7 +181,7 @@ def test_money_is_exact_and_has_two_decimals(service: Served) -> None:
         ("2026-03-01T10:00:00Z", "Order", f"{n}", None, None, 1, amount, "USD", None, "2026-03-01")
         for n, amount in enumerate(amounts)
     ]
-    insert_rows(service.database, dataset_named("transactions"), "us-1", rows)
+    service.insert_rows(dataset_named("transactions"), "us-1", rows)
 
     text = _get(service, dataset_named("transactions"), start_date="2026-03-01", end_date="2026-03-01").text
 
@@ -210,9 +202,9 @@ DST = [
 def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Served, selection: dict[str, str]) -> None:
     for number, (moment, _, day) in enumerate(DST):
         row = (f"o{number}", moment, "Shipped", "1.00", "USD", 1, "SKU", "ASIN", "Name", day)
-        insert_rows(service.database, ORDERS, "us-1", [row])
+        service.insert_rows(ORDERS, "us-1", [row])
     berlin = ("b", "2026-03-29T01:00:00Z", "Shipped", "1.00", "EUR", 1, "SKU", "ASIN", "Name", "2026-03-29")
-    insert_rows(service.database, ORDERS, "de-2", [berlin])
+    service.insert_rows(ORDERS, "de-2", [berlin])
 
     dates = []
     for start, end in (("2026-03-01", "2026-04-01"), ("2026-11-01", "2026-11-01")):
@@ -226,11 +218,11 @@ def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Serve
 
 
 def _sell(service: Served, account: str, day: str, amount: str) -> None:
-    insert_rows(service.database, DAILY, account, [(day, "SKU", "Name", "ASIN", 1, amount, None, "0.00", "0.10", day)])
+    service.insert_rows(DAILY, account, [(day, "SKU", "Name", "ASIN", 1, amount, None, "0.00", "0.10", day)])
 
 
 def _rate(service: Served, day: str, currency: str, per_euro: str) -> None:
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
+    service.execute("INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
 
 
 MARCH = {"account_title": None, "start_date": "2026-03-01", "end_date": "2026-03-31"}
@@ -268,7 +260,7 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
 def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Served) -> None:
     _rate(service, "2026-03-01", "USD", "8")
     row = ("2026-03-01", "SKU", "Name", "ASIN", 1, "0.02", None, "0.00", "0.10", "2026-03-01")
-    insert_rows(service.database, DAILY, "us-1", [row, row])  # one in each channel
+    service.insert_rows(DAILY, "us-1", [row, row])  # one in each channel
     query: dict[str, str | int | None] = {**MARCH, "account_title": "Shop US", "currency": "EUR"}
 
     both = body_of(_get(service, DAILY, **query))["data"]
@@ -298,9 +290,9 @@ def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> 
 
 def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Served) -> None:
     for day, quantity in (("2026-03-01", 5), ("2026-03-03", 3), ("2026-03-02", 4)):
-        insert_rows(service.database, STOCK, "us-1", [("SKU", "Main", quantity, "A", "available", None, day)])
+        service.insert_rows(STOCK, "us-1", [("SKU", "Main", quantity, "A", "available", None, day)])
     row = ("2026-03-01T10:00:00Z", "Fee", None, None, None, None, "-1.00", "USD", None, "2026-03-01")
-    insert_rows(service.database, dataset_named("transactions"), "us-1", [row] * 700)
+    service.insert_rows(dataset_named("transactions"), "us-1", [row] * 700)
 
     pages = [body_of(_get(service, dataset_named("transactions"), page=page)) for page in (1, 2)]
 
@@ -312,28 +304,27 @@ def test_only_the_newest_snapshot_is_listed_and_equal_entries_all(service: Serve
 
 def test_an_account_without_a_known_zone_is_answered_in_utc(service: Served) -> None:
     ledger, day = dataset_named("transactions"), "2026-03-01"
-    insert_rows(service.database, ledger, "us-1", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
+    service.insert_rows(ledger, "us-1", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
     for zone in ("Sea/Atlantis", None):
-        execute(service.database, "UPDATE seller.accounts SET timezone = %s WHERE account = 'us-1'", zone)
+        service.execute("UPDATE seller.accounts SET timezone = %s WHERE account = 'us-1'", zone)
         listed = body_of(_get(service, ledger, start_date=day, end_date=day))["data"]
         with service.client(ANN) as client:
             accounts = client.get("/user/accounts").json()["accounts"]
 
         assert [row["posted_date"] for row in listed] == ["2026-03-01T20:00:00+00:00"]
         assert zone in [account["timezone"] for account in accounts]
-    execute(service.database, "DELETE FROM seller.accounts WHERE account = 'us-1'")
+    service.execute("DELETE FROM seller.accounts WHERE account = 'us-1'")
 
     assert _get(service, STOCK).status_code == 404
 
 
-def test_the_zone_of_one_users_list_changes_no_date_on_another_users_page(service: Served) -> None:
+def test_the_zone_of_one_users_list_changes_no_date_on_another_users_page(service: Served, user: httpx.Client) -> None:
     """Both may be answered by one connection of the pool."""
-    with service.logged_in() as browser:
-        submit(browser, browser.get("/admin/developers/new"), name="App", redirect_uri="https://app.example/")
-        execute(service.database, "UPDATE service.applications SET registered_at = '2026-01-02 03:04:05+00'")
+    submit(user, user.get("/admin/developers/new"), name="App", redirect_uri="https://app.example/")
+    service.execute("UPDATE service.applications SET registered_at = '2026-01-02 03:04:05+00'")
 
-        body_of(_get(service, ORDERS))  # in Los Angeles it is still the 1st
-        page = browser.get("/admin/developers")
+    body_of(_get(service, ORDERS))  # in Los Angeles it is still the 1st
+    page = user.get("/admin/developers")
 
     assert "2026-01-02" in page.text
 
@@ -353,7 +344,7 @@ def test_what_is_served_is_what_is_stored(service: Served) -> None:
                 read_slice(api, service.database, account, load)
                 equal = load.compare()
                 of_slice = f"FROM seller.{dataset.name} WHERE local_day >= '{slice_.window.start}'"
-                execute(service.database, f"DELETE {of_slice} AND ctid = (SELECT min(ctid) {of_slice})")
+                service.execute(f"DELETE {of_slice} AND ctid = (SELECT min(ctid) {of_slice})")
                 compared[dataset.name] = (bool(load.spool.count), equal.listed, equal.stored, load.compare().listed)
 
     assert set(compared.values()) == {(True, 0, 0, 1)}, compared

@@ -29,7 +29,7 @@ from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import ANN, Served, issue_token
-from seller_platform_tests.support.stored_rows import copy_rows, execute, insert_rows, store_slice
+from seller_platform_tests.support.stored_rows import copy_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
 US, DE = "us-1", "de-2"
@@ -87,7 +87,7 @@ def test_a_walk_is_of_the_moment_of_its_first_page(service: Served, ann: httpx.C
     store_slice(service.database, ORDERS, MARCH, _orders(units=2))
     store_slice(service.database, ORDERS, MARCH, _orders())
     first = _first(ann, ORDERS)
-    execute(service.database, "UPDATE platform.loads SET run_id = 'run'")  # a receipt that is written again is no load
+    service.execute("UPDATE platform.loads SET run_id = 'run'")  # a receipt that is written again is no load
     store_slice(service.database, ORDERS, Window.day(FIRST), [])
     second = store_slice(service.database, ORDERS, Window.day(SECOND), [_order(7, SECOND, 2)])
     revert(service.database, second.id)
@@ -165,7 +165,7 @@ def test_a_walk_over_a_group_is_of_one_moment_of_all_its_accounts(service: Serve
 
 
 def test_merged_and_converted_rows_are_of_the_first_moment_too(service: Served, ann: httpx.Client) -> None:
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    service.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     rows = [(FIRST, f"SKU-{number:04}", "Tea", None, 1, "10.00", None, None, None, FIRST) for number in range(600)]
     in_both = [row for row in rows for _ in range(2)]
     store_slice(service.database, DAILY, Window.day(FIRST), in_both, parts=("platform", "non-platform"))
@@ -189,7 +189,7 @@ def test_velocity_is_of_the_first_moment_until_lead_times_change(service: Served
     store_slice(service.database, DAILY, Window.day(FIRST), [(*sale[:4], 60, *sale[5:])])
 
     second = _next(ann, first)
-    execute(service.database, "INSERT INTO service.products VALUES ('us-1', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
+    service.execute("INSERT INTO service.products VALUES ('us-1', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
     moved_on = _next(ann, first)
 
     assert {row["sku"]: row["velocity_30_days"] for row in second.json()["data"]}["SKU-030"] == 1
@@ -214,18 +214,10 @@ def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: http
     link = _first(ann, ORDERS).links["next"]["url"]
     sent = dict(httpx.QueryParams(link.partition("?")[2]))
 
-    statuses = {
-        name: ann.get(ORDERS.path, params={**sent, name: value}).status_code
-        for name, value in {
-            "per_page": "500",
-            "end_date": "2026-03-30",
-            "sales_channel": "platform",
-            "account_title": "Shop DE",
-            "page": "3",
-        }.items()
-    }
-
-    assert statuses == {"per_page": 422, "end_date": 422, "sales_channel": 422, "account_title": 422, "page": 200}
+    others = {"per_page": "500", "end_date": "2026-03-30", "sales_channel": "platform", "account_title": "Shop DE"}
+    for name, value in others.items():
+        assert ann.get(ORDERS.path, params={**sent, name: value}).status_code == 422, name
+    assert ann.get(ORDERS.path, params={**sent, "page": "3"}).status_code == 200
 
 
 def test_a_pin_belongs_to_the_currencies_and_zones_of_its_list() -> None:
@@ -277,7 +269,7 @@ def test_a_list_without_total_links_its_pages_too(service: Served, ann: httpx.Cl
     alerts = dataset_named("notifications")
     values = dict.fromkeys(column.name for column in alerts.columns) | {"type": "price_alerts"}
     rows = [(*{**values, "id": number}.values(), FIRST) for number in range(150)]
-    insert_rows(service.database, alerts, US, rows)
+    service.insert_rows(alerts, US, rows)
     query = {"account_title": "Shop US", "notification_type": "price_alerts"}
 
     assert len(_rest(ann, ann.get(alerts.path, params=query))) == 150
@@ -297,7 +289,7 @@ def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client)
     next_page = _next(ann, unrelated)
     store_slice(service.database, ORDERS, Window.day(FIRST), [])
     changed = ann.get(first.url, headers=kept)
-    execute(service.database, "ALTER TABLE seller.orders RENAME TO orders_out_of_reach")  # no rows are read
+    service.execute("ALTER TABLE seller.orders RENAME TO orders_out_of_reach")  # no rows are read
     still_pinned = ann.get(second.url, headers={"If-None-Match": second.headers["etag"]})
 
     assert {each.status_code for each in (again, head, pinned, unrelated, still_pinned)} == {304}
@@ -311,9 +303,9 @@ def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client)
 def test_rates_and_the_day_change_the_tag(service: Served, ann: httpx.Client) -> None:
     row = (FIRST, "SKU", "Tea", None, 1, "10.00", None, None, None, FIRST)
     store_slice(service.database, DAILY, Window.day(FIRST), [row])
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    service.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     tags = [_first(ann, DAILY, currency="EUR").headers["etag"], _first(ann, DAILY).headers["etag"]]
-    execute(service.database, "UPDATE service.exchange_rates SET per_euro = 2")
+    service.execute("UPDATE service.exchange_rates SET per_euro = 2")
     tags += [_first(ann, DAILY, currency="EUR").headers["etag"], _first(ann, DAILY).headers["etag"]]
 
     assert tags[0] != tags[2]

@@ -20,7 +20,6 @@ from seller_platform.service.limits import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
 from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.served import BOB, PKCE, VERIFIER, Served, approve, running_app, submit
-from seller_platform_tests.support.stored_rows import stored
 from seller_platform_tests.support.waiting import wait_for
 
 _HERE = "http://localhost:51004/callback"
@@ -50,25 +49,17 @@ def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting
         login = _consent(trusting, browser, client_id)
         before = list(documents.requested)
         page, answer = approve(browser, login)
-        form = {
-            "grant_type": "authorization_code",
-            "code": httpx.URL(answer.headers["location"]).params["code"],
-            "redirect_uri": _HERE,
-            "client_id": client_id,
-            "code_verifier": VERIFIER,
-        }
-        pair = browser.post("/oauth/token", data=form).json()
-        refreshed = browser.post(
-            "/oauth/token",
-            data={"grant_type": "refresh_token", "refresh_token": pair["refresh_token"], "client_id": client_id},
-        )
+        code = httpx.URL(answer.headers["location"]).params["code"]
+        own = replace(trusting, client_id=client_id, client_secret="")
+        pair = own.exchange(browser, code, redirect_uri=_HERE, code_verifier=VERIFIER).json()
+        refreshed = own.refresh(browser, pair["refresh_token"])
         read = trusting.status_of(refreshed.json()["access_token"])
         metadata = browser.get("/.well-known/oauth-authorization-server").json()
         links = re.findall('href="(/admin/applications/[^"]+)"', browser.get("/admin/applications").text)
         submit(browser, browser.get(next(link for link in links if quote(client_id, "") in link)))
     is_valid = "SELECT revoked_at IS NULL FROM service.authorizations WHERE client_id = %s"
 
-    assert stored(trusting.database, is_valid, client_id) == [(False,)]
+    assert trusting.stored(is_valid, client_id) == [(False,)]
     assert before == []  # nothing is read for strangers
     assert documents.requested == ["/client"]
     assert urlsplit(client_id).netloc in page.text
@@ -79,21 +70,20 @@ def test_a_client_with_a_document_gets_tokens_until_its_access_is_ended(trusting
 
 
 def _stored(service: Served, client_id: str) -> list[tuple[Any, ...]]:
-    return stored(service.database, "SELECT name FROM service.applications WHERE client_id = %s", client_id)
+    return service.stored("SELECT name FROM service.applications WHERE client_id = %s", client_id)
 
 
-def test_a_document_is_stored_as_it_was_approved(trusting: Served, documents: Documents) -> None:
+def test_a_document_is_stored_as_it_was_approved(trusting: Served, documents: Documents, user: httpx.Client) -> None:
     client_id = documents.publish("/changing")
     documents.requested.clear()
-    with trusting.logged_in() as browser:
-        looked_at = [_consent(trusting, browser, client_id).text for _ in range(2)]
-        before = _stored(trusting, client_id)
-        submit(browser, _consent(trusting, browser, client_id), decision="deny")
-        denied = _stored(trusting, client_id)
-        documents.publish("/changing", client_name="Another name")
-        submit(browser, _consent(trusting, browser, client_id), decision="approve")
-        approved = _stored(trusting, client_id)
-        kept = _consent(trusting, browser, client_id)
+    looked_at = [_consent(trusting, user, client_id).text for _ in range(2)]
+    before = _stored(trusting, client_id)
+    submit(user, _consent(trusting, user, client_id), decision="deny")
+    denied = _stored(trusting, client_id)
+    documents.publish("/changing", client_name="Another name")
+    submit(user, _consent(trusting, user, client_id), decision="approve")
+    approved = _stored(trusting, client_id)
+    kept = _consent(trusting, user, client_id)
     with trusting.logged_in(BOB) as other:
         changed = _consent(trusting, other, client_id)
         still = _stored(trusting, client_id)
@@ -121,21 +111,19 @@ def test_a_document_is_stored_as_it_was_approved(trusting: Served, documents: Do
     ],
 )
 def test_a_document_is_usable_if_one_of_what_it_offers_is(
-    trusting: Served, documents: Documents, changed: dict[str, Any]
+    trusting: Served, documents: Documents, changed: dict[str, Any], user: httpx.Client
 ) -> None:
-    with trusting.logged_in() as browser:
-        page = _consent(trusting, browser, documents.publish(_path(), **changed))
+    page = _consent(trusting, user, documents.publish(_path(), **changed))
 
     assert "Allow <strong>Desk</strong>" in page.text
 
 
-def test_a_document_may_have_a_mark_and_a_scheme_without_a_period(trusting: Served, documents: Documents) -> None:
+def test_a_mark_and_a_scheme_of_one_word_are_taken(trusting: Served, documents: Documents, user: httpx.Client) -> None:
     uri = "cursor://desk.app/callback"
     client_id = documents.publish(path := _path(), redirect_uris=[uri])
     documents.answers[path] = codecs.BOM_UTF8 + json.dumps(documents.answers[path]).encode()
-    with trusting.logged_in() as browser:
-        page = _consent(trusting, browser, client_id, uri)
-        answer = submit(browser, page, decision="approve")
+    page = _consent(trusting, user, client_id, uri)
+    answer = submit(user, page, decision="approve")
 
     assert "came here from <strong>cursor</strong>" in page.text
     assert answer.headers["location"].startswith(f"{uri}?code=")
@@ -164,13 +152,12 @@ def test_a_document_may_have_a_mark_and_a_scheme_without_a_period(trusting: Serv
     ],
 )
 def test_a_document_that_cannot_be_used_is_refused_with_what_is_accepted(
-    trusting: Served, documents: Documents, changed: dict[str, Any] | bytes, problem: str
+    trusting: Served, documents: Documents, changed: dict[str, Any] | bytes, problem: str, user: httpx.Client
 ) -> None:
     client_id = documents.publish(path := _path(), **(changed if isinstance(changed, dict) else {}))
     if isinstance(changed, bytes):
         documents.answers[path] = changed
-    with trusting.logged_in() as browser:
-        page = _consent(trusting, browser, client_id)
+    page = _consent(trusting, user, client_id)
 
     assert page.status_code == 400
     assert problem in page.text
@@ -183,16 +170,13 @@ def test_a_document_that_cannot_be_used_is_refused_with_what_is_accepted(
     [(b"redirect", "with status 302"), (b"compressed", "is compressed"), (b"", "is not JSON"), (None, "status 404")],
 )
 def test_a_document_that_fails_is_read_once_a_minute(
-    trusting: Served, documents: Documents, answer: bytes | None, problem: str
+    trusting: Served, documents: Documents, answer: bytes | None, problem: str, user: httpx.Client
 ) -> None:
-    client_id = documents.publish(path := _path())
+    client_id = documents.url + (path := _path())
     if answer is not None:
         documents.answers[path] = answer
-    else:
-        del documents.answers[path]
     documents.requested.clear()
-    with trusting.logged_in() as browser:
-        pages = [_consent(trusting, browser, client_id) for _ in range(3)]
+    pages = [_consent(trusting, user, client_id) for _ in range(3)]
 
     assert [(page.status_code, problem in page.text) for page in pages] == [(400, True)] * 3
     assert documents.requested == [path]
@@ -264,12 +248,11 @@ def test_no_turn_is_held_while_a_document_is_awaited(reading: Served, documents:
     assert {page.status_code for page in pages} == {400}  # the answers were empty, or late
 
 
-def test_a_document_at_an_address_that_is_not_public_is_not_read(reading: Served, documents: Documents) -> None:
+def test_a_document_at_a_private_address_is_not_read(reading: Served, documents: Documents, user: httpx.Client) -> None:
     client_id = documents.publish("/unread")
     documents.requested.clear()
-    with reading.logged_in() as browser:
-        page = _consent(reading, browser, client_id)
-        metadata = _consent(reading, browser, "https://169.254.169.254/latest/meta-data")
+    page = _consent(reading, user, client_id)
+    metadata = _consent(reading, user, "https://169.254.169.254/latest/meta-data")
 
     assert (page.status_code, metadata.status_code, documents.requested) == (400, 400, [])
     assert "is at an address that is not public" in page.text

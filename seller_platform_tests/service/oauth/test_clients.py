@@ -12,7 +12,6 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
 from seller_platform_tests.support.served import ANN, CALLBACK, CLIENT_ID, PKCE, VERIFIER, Served, submit, value_in
-from seller_platform_tests.support.stored_rows import execute, stored
 
 HOME, NEW = "/admin/developers", "/admin/developers/new"
 OTHER = "https://app.example/callback"
@@ -36,15 +35,14 @@ def _status(own: Served) -> int:
         return own.refresh(browser, "unknown").status_code
 
 
-def test_a_request_names_one_of_several_redirect_uris(service: Served) -> None:
-    with service.logged_in() as browser:
-        own = _create(service, browser, redirect_uri=f"  {CALLBACK}\r\n\r\n{OTHER}\r\n{CALLBACK}")
-        listed = browser.get(HOME)
-        pages = [own.request_code(browser, redirect_uri=uri) for uri in (CALLBACK, OTHER, f"{OTHER}/more", "")]
-        answer = submit(browser, pages[1], decision="approve")
-        code = httpx.URL(answer.headers["location"]).params["code"]
-        other_uri = own.exchange(browser, code)
-        same_uri = own.exchange(browser, code, redirect_uri=OTHER)
+def test_a_request_names_one_of_several_redirect_uris(service: Served, user: httpx.Client) -> None:
+    own = _create(service, user, redirect_uri=f"  {CALLBACK}\r\n\r\n{OTHER}\r\n{CALLBACK}")
+    listed = user.get(HOME)
+    pages = [own.request_code(user, redirect_uri=uri) for uri in (CALLBACK, OTHER, f"{OTHER}/more", "")]
+    answer = submit(user, pages[1], decision="approve")
+    code = httpx.URL(answer.headers["location"]).params["code"]
+    other_uri = own.exchange(user, code)
+    same_uri = own.exchange(user, code, redirect_uri=OTHER)
 
     assert [page.status_code for page in pages] == [200, 200, 400, 400]
     assert answer.headers["location"].startswith(f"{OTHER}?")
@@ -65,31 +63,26 @@ def test_a_new_secret_ends_the_one_so_far_and_is_made_once(service: Served) -> N
         still = [_status(old), _status(new)]
     statement = "SELECT kind FROM service.security_events WHERE client_id = %s AND kind LIKE 'secret%%' ORDER BY id"
 
-    assert stored(service.database, statement, old.client_id) == [("secret_created",), ("secret_refused",)]
+    assert service.stored(statement, old.client_id) == [("secret_created",), ("secret_refused",)]
     assert new.client_id == old.client_id
     assert (after, still) == ([401, 400], [401, 400])
     assert reloaded.headers["location"] == f"{HOME}?notice=repeated"
 
 
-def test_a_native_client_needs_a_challenge_and_may_use_any_loopback_port(service: Served) -> None:
+def test_a_native_client_needs_a_challenge_and_may_use_any_loopback_port(service: Served, user: httpx.Client) -> None:
     registered = "http://127.0.0.1/callback"
     client_id, secret = add_application(service.database, "Native", registered, is_public=True)
     public = replace(service, client_id=client_id, client_secret=secret)
     here = "http://127.0.0.1:51004/callback"
-    with service.logged_in() as browser:
-        asked = {"client_id": client_id, "redirect_uri": here, "response_type": "code"}
-        unchallenged = browser.get("/oauth/authorize", params=asked)
-        page = public.request_code(browser, redirect_uri=here, **PKCE)
-        answer = submit(browser, page, decision="approve")
-        form = {
-            "grant_type": "authorization_code",
-            "code": httpx.URL(answer.headers["location"]).params["code"],
-            "client_id": public.client_id,
-            "code_verifier": VERIFIER,
-        }
-        with_a_secret = browser.post("/oauth/token", data={**form, "redirect_uri": here, "client_secret": "x"})
-        other_port = browser.post("/oauth/token", data={**form, "redirect_uri": registered})
-        same_port = browser.post("/oauth/token", data={**form, "redirect_uri": here})
+    asked = {"client_id": client_id, "redirect_uri": here, "response_type": "code"}
+    unchallenged = user.get("/oauth/authorize", params=asked)
+    page = public.request_code(user, redirect_uri=here, **PKCE)
+    answer = submit(user, page, decision="approve")
+    code = httpx.URL(answer.headers["location"]).params["code"]
+    with_a_secret = public.exchange(user, code, redirect_uri=here, code_verifier=VERIFIER, client_secret="x")
+    other_port, same_port = (
+        public.exchange(user, code, redirect_uri=uri, code_verifier=VERIFIER) for uri in (registered, here)
+    )
 
     assert unchallenged.headers["location"].startswith(f"{here}?error=invalid_request&")
     assert (with_a_secret.status_code, with_a_secret.json()["error"]) == (401, "invalid_client")
@@ -122,28 +115,27 @@ def test_only_the_port_of_a_loopback_address_of_a_public_client_may_vary() -> No
         assert not is_registered(sent, [registered], is_public=True), sent
 
 
-def test_redirect_uris_of_native_applications_are_registered(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        for uri, target in (
-            ("com.example.app:/callback", "com.example.app"),
-            ("com.example.app://callback/x?a=1", "com.example.app"),
-            ("io.git-hub.desk:/oauth/2", "io.git-hub.desk"),
-            ("https://app.example/.well-known/callback", "app.example"),
-            ("http://127.0.0.1/", "127.0.0.1"),
-            ("http://[::1]:0/callback", "[::1]:0"),
-        ):
-            created = submit(browser, browser.get(NEW), name="Native", redirect_uri=uri, public="yes")
-            client_id = value_in(created, CLIENT_ID)
-            page = reading.request_code(browser, client_id=client_id, redirect_uri=uri, **PKCE)
-            answer = submit(browser, page, decision="approve")
-            listed = browser.get("/admin/applications")
-            submit(browser, browser.get(f"{HOME}/{client_id}/delete"))
+def test_redirect_uris_of_native_applications_are_registered(reading: Served, user: httpx.Client) -> None:
+    for uri, target in (
+        ("com.example.app:/callback", "com.example.app"),
+        ("com.example.app://callback/x?a=1", "com.example.app"),
+        ("io.git-hub.desk:/oauth/2", "io.git-hub.desk"),
+        ("https://app.example/.well-known/callback", "app.example"),
+        ("http://127.0.0.1/", "127.0.0.1"),
+        ("http://[::1]:0/callback", "[::1]:0"),
+    ):
+        created = submit(user, user.get(NEW), name="Native", redirect_uri=uri, public="yes")
+        client_id = value_in(created, CLIENT_ID)
+        page = reading.request_code(user, client_id=client_id, redirect_uri=uri, **PKCE)
+        answer = submit(user, page, decision="approve")
+        listed = user.get("/admin/applications")
+        submit(user, user.get(f"{HOME}/{client_id}/delete"))
 
-            assert target_of(uri) == target
-            assert f"came here from <strong>{target}</strong>" in page.text
-            assert f"{target}</dd>" in listed.text
-            assert answer.headers["location"].startswith(f"{uri}{'&' if '?' in uri else '?'}code=")
-            assert f"form-action 'self' {uri.partition(':')[0]}:" in page.headers["content-security-policy"]
+        assert target_of(uri) == target
+        assert f"came here from <strong>{target}</strong>" in page.text
+        assert f"{target}</dd>" in listed.text
+        assert answer.headers["location"].startswith(f"{uri}{'&' if '?' in uri else '?'}code=")
+        assert f"form-action 'self' {uri.partition(':')[0]}:" in page.headers["content-security-policy"]
 
 
 def test_only_redirect_uris_that_are_safe_are_registered() -> None:
@@ -159,27 +151,20 @@ def test_only_redirect_uris_that_are_safe_are_registered() -> None:
         *("https://bücher.example/", "https://app.example/\r\nX: y", "data:text/html,a.b", "file:///a.b"),
         *("desk://callback", "app.example:8443/callback", "com.example.app:callback", "com.example.app:"),
         *("com.example.app:/callback#part", "com.example.app://user@host/", "com.example.app:/?code=1", "com..app:/x"),
-        *(
-            "https://a;script-src/",
-            "https://app.example/" + "x" * 2_000,
-            ".com.app:/x",
-            "com.ex;ample:/x",
-            "https://app.example/?state",
-            "https://app.example/?a=1;ISS=2",
-        ),
+        *("https://a;script-src/", "https://app.example/" + "x" * 2_000, ".com.app:/x", "com.ex;ample:/x"),
+        *("https://app.example/?state", "https://app.example/?a=1;ISS=2"),
     ):
         with pytest.raises(InvalidValueError):
             check_redirect_uri(uri)
 
 
-def test_a_client_that_can_keep_no_secret_gets_none(service: Served) -> None:
-    with service.logged_in() as browser:
-        answer = submit(browser, browser.get(NEW), name="Native", redirect_uri=CALLBACK, public="yes")
-        wrong = submit(browser, browser.get(NEW), name="", redirect_uri=CALLBACK, public="yes", agents="yes")
-        listed = browser.get(HOME)
-        assert "has no secret" in browser.get(f"{HOME}/{value_in(answer, CLIENT_ID)}/secret").text
+def test_a_client_that_can_keep_no_secret_gets_none(service: Served, user: httpx.Client) -> None:
+    answer = submit(user, user.get(NEW), name="Native", redirect_uri=CALLBACK, public="yes")
+    wrong = submit(user, user.get(NEW), name="", redirect_uri=CALLBACK, public="yes", agents="yes")
+    listed = user.get(HOME)
+    assert "has no secret" in user.get(f"{HOME}/{value_in(answer, CLIENT_ID)}/secret").text
 
-    assert stored(service.database, "SELECT secret_hash FROM service.applications WHERE name = 'Native'") == [(None,)]
+    assert service.stored("SELECT secret_hash FROM service.applications WHERE name = 'Native'") == [(None,)]
     assert answer.status_code == 200
     assert 'id="client_secret"' not in answer.text
     assert "PKCE" in answer.text
@@ -204,52 +189,48 @@ def test_the_secret_is_only_in_the_one_answer_that_makes_a_client(service: Serve
     assert listed.text.count("<section") == 1
     for shown in (listed, deletion):
         assert ("<img" in shown.text, "&lt;img" in shown.text) == (False, True)
-    rows = stored(service.database, "SELECT t::text FROM service.applications AS t")
+    rows = service.stored("SELECT t::text FROM service.applications AS t")
     assert not any(own.client_secret in row or own.client_secret.encode().hex() in row for (row,) in rows)
 
 
-def test_deleting_a_client_ends_its_tokens(service: Served) -> None:
-    with service.logged_in() as ann:
-        own = _create(service, ann)
-        client_id = own.client_id
-        pair = own.pair()
-        assert "1 user has" in ann.get(f"{HOME}/{client_id}/delete").text
-        answer = submit(ann, ann.get(f"{HOME}/{client_id}/delete"))
-        with own.client() as browser:
-            refreshed, read = own.refresh(browser, pair["refresh_token"]), own.status_of(pair["access_token"])
+def test_deleting_a_client_ends_its_tokens(service: Served, user: httpx.Client) -> None:
+    own = _create(service, user)
+    client_id = own.client_id
+    pair = own.pair()
+    assert "1 user has" in user.get(f"{HOME}/{client_id}/delete").text
+    answer = submit(user, user.get(f"{HOME}/{client_id}/delete"))
+    with own.client() as browser:
+        refreshed, read = own.refresh(browser, pair["refresh_token"]), own.status_of(pair["access_token"])
     events = "SELECT kind FROM service.security_events WHERE client_id = %s AND kind LIKE 'application%%' ORDER BY id"
 
-    assert stored(service.database, events, client_id) == [("application_registered",), ("application_deleted",)]
+    assert service.stored(events, client_id) == [("application_registered",), ("application_deleted",)]
     assert answer.headers["location"] == f"{HOME}?notice=deleted"
     assert (refreshed.status_code, refreshed.json()["error"], read) == (401, "invalid_client", 401)
 
 
-def test_an_invalid_client_is_refused_with_its_problem(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        before = browser.get(HOME).text
-        for name, redirect_uri, problem in (
-            ("", CALLBACK, "The name must have 1 to 100 printable characters."),
-            ("x" * 101, CALLBACK, "The name must have"),
-            ("Good\u202eapp", CALLBACK, "The name must have"),
-            ("App", "", "The redirect URL must be an absolute"),
-            ("App", "https://a;script-src/", "The redirect URL must name a host"),
-        ):
-            answer = submit(browser, browser.get(NEW), name=name, redirect_uri=redirect_uri)
-            assert (answer.status_code, problem in answer.text, f'value="{name}"' in answer.text) == (422, True, True)
-        assert browser.get(HOME).text == before
+def test_an_invalid_client_is_refused_with_its_problem(reading: Served, user: httpx.Client) -> None:
+    before = user.get(HOME).text
+    for name, redirect_uri, problem in (
+        ("", CALLBACK, "The name must have 1 to 100 printable characters."),
+        ("x" * 101, CALLBACK, "The name must have"),
+        ("Good\u202eapp", CALLBACK, "The name must have"),
+        ("App", "", "The redirect URL must be an absolute"),
+        ("App", "https://a;script-src/", "The redirect URL must name a host"),
+    ):
+        answer = submit(user, user.get(NEW), name=name, redirect_uri=redirect_uri)
+        assert (answer.status_code, problem in answer.text, f'value="{name}"' in answer.text) == (422, True, True)
+    assert user.get(HOME).text == before
 
 
-def test_a_user_has_a_bounded_number_of_clients(service: Served) -> None:
-    execute(
-        service.database,
+def test_a_user_has_a_bounded_number_of_clients(service: Served, user: httpx.Client) -> None:
+    service.execute(
         "INSERT INTO service.applications (client_id, name, redirect_uris, origin, owner_id) "
         "SELECT 'client ' || n, 'App', '{https://app.example/}', 'owner', users.id "
         "FROM service.users, generate_series(1, %s) AS n WHERE users.email = %s",
         MOST_APPLICATIONS,
         ANN,
     )
-    with service.logged_in() as browser:
-        answer = submit(browser, browser.get(NEW), name="One more", redirect_uri=CALLBACK)
+    answer = submit(user, user.get(NEW), name="One more", redirect_uri=CALLBACK)
 
     assert answer.status_code == 400
     assert "nobody may have more" in answer.text

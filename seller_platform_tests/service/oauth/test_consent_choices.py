@@ -24,7 +24,7 @@ from seller_platform_tests.support.served import (
     submit,
     value_in,
 )
-from seller_platform_tests.support.stored_rows import ACCOUNTS, execute, stored
+from seller_platform_tests.support.stored_rows import ACCOUNTS
 from seller_platform_tests.support.waiting import wait_for
 
 _ALL = "read costs:write reports"
@@ -45,46 +45,29 @@ def _titles(client: httpx.Client) -> list[str]:
 
 
 def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None:
-    pair = filled.pair(_ticked("de-2", "it-4"))
-    listed = {"per_page": "500"}
+    def listed(client: httpx.Client, **selection: str) -> httpx.Response:
+        return client.get("/inventory/list", params={"per_page": "500", **selection})
 
-    with _client(filled, pair) as client:
+    with _client(filled, filled.pair(_ticked("de-2", "it-4"))) as client:
         titles = _titles(client)
-        answers = {
-            name: client.get("/inventory/list", params={**listed, **selection})
-            for name, selection in {
-                "ticked": {"account_title": "Shop DE"},
-                "unticked": {"account_title": "Shop US"},
-                "unknown": {"account_title": "No shop"},
-                "partly ticked": {"group_title": "World"},
-                "twin": {"account_title": "Twin"},
-            }.items()
-        }
-        of_group = client.get("/inventory/list", params={**listed, "group_title": "World"}).json()["data"]
+        ticked, twin = (listed(client, account_title=title) for title in ("Shop DE", "Twin"))
+        unticked, unknown = (listed(client, account_title=title) for title in ("Shop US", "No shop"))
+        partly_ticked = listed(client, group_title="World")
     hidden = issue_token(filled.database, ANN, accounts=["it-4"])
     with filled.client(token=hidden) as client:
-        groups = [
-            client.get("/inventory/list", params={**listed, "group_title": title})
-            for title in ("World", "No such", "Empty")
-        ]
+        groups = [listed(client, group_title=title) for title in ("World", "No such", "Empty")]
 
     assert titles == ["Shop DE", "Twin"]
-    assert {name: answer.status_code for name, answer in answers.items()} == {
-        "ticked": 200,
-        "unticked": 404,
-        "unknown": 404,
-        "partly ticked": 200,
-        "twin": 200,
-    }
-    assert answers["unticked"].text.replace("Shop US", "No shop") == answers["unknown"].text
-    assert of_group == answers["ticked"].json()["data"]
-    assert [answer.status_code for answer in groups] == [404, 404, 404]
+    assert [answer.status_code for answer in (ticked, twin, partly_ticked)] == [200] * 3
+    assert [answer.status_code for answer in (unticked, unknown, *groups)] == [404] * 5
+    assert unticked.text.replace("Shop US", "No shop") == unknown.text
+    assert partly_ticked.json()["data"] == ticked.json()["data"]
 
 
 def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served) -> None:
     everything, ticked = service.pair({}), service.pair(_ticked(*OF_ANN))
     grant = "INSERT INTO service.user_accounts (user_id, account) SELECT id, 'gb-5' FROM service.users WHERE email = %s"
-    execute(service.database, grant, ANN)
+    service.execute(grant, ANN)
 
     with _client(service, everything) as wide, _client(service, ticked) as narrow:
         assert "Bob's" in _titles(wide)
@@ -113,54 +96,50 @@ def test_without_the_scopes_no_costs_are_written_and_no_reports_requested(filled
         assert f'scope="{scope}"' in challenge
 
 
-def test_the_page_offers_and_the_token_has_what_was_requested(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        for requested, offered, granted in (
-            ("", {"costs:write", "reports"}, _ALL),
-            ("read", set(), "read"),
-            ("reports", {"reports"}, "read reports"),
-            ("costs:write openid", {"costs:write"}, "read costs:write"),
-            ("openid profile", {"costs:write", "reports"}, _ALL),
-        ):
-            page = reading.request_code(browser, scope=requested)
-            code = callback_of(submit(browser, page, decision="approve", **{"scope:costs:write": "on"}))["code"]
+def test_the_page_offers_and_the_token_has_what_was_requested(reading: Served, user: httpx.Client) -> None:
+    for requested, offered, granted in (
+        ("", {"costs:write", "reports"}, _ALL),
+        ("read", set(), "read"),
+        ("reports", {"reports"}, "read reports"),
+        ("costs:write openid", {"costs:write"}, "read costs:write"),
+        ("openid profile", {"costs:write", "reports"}, _ALL),
+    ):
+        page = reading.request_code(user, scope=requested)
+        code = callback_of(submit(user, page, decision="approve", **{"scope:costs:write": "on"}))["code"]
 
-            assert set(re.findall(r'name="scope:([^"]+)"', page.text)) == offered
-            assert reading.exchange(browser, code).json()["scope"] == granted
-
-
-def test_a_choice_that_is_unclear_is_asked_again(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        for choices, problem in (
-            ({"account:de-2": None}, "You chose all accounts, but Shop DE is not ticked."),
-            (_ticked(), "Tick at least one account"),
-        ):
-            asked_again = submit(browser, reading.request_code(browser), decision="approve", **choices)
-            kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:us-1": "on"})
-
-            assert (asked_again.status_code, problem in asked_again.text) == (422, True)
-            assert 'name="account:de-2" value="on">' in asked_again.text
-            assert "code" in callback_of(kept)
+        assert set(re.findall(r'name="scope:([^"]+)"', page.text)) == offered
+        assert reading.exchange(user, code).json()["scope"] == granted
 
 
-def test_a_form_without_choices_approves_what_was_requested(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        page = reading.request_code(browser)
-        answer = browser.post(page.url, data={"csrf_token": value_in(page, CSRF_TOKEN), "decision": "approve"})
-        pair = reading.exchange(browser, callback_of(answer)["code"]).json()
+def test_a_choice_that_is_unclear_is_asked_again(reading: Served, user: httpx.Client) -> None:
+    for choices, problem in (
+        ({"account:de-2": None}, "You chose all accounts, but Shop DE is not ticked."),
+        (_ticked(), "Tick at least one account"),
+    ):
+        asked_again = submit(user, reading.request_code(user), decision="approve", **choices)
+        kept = submit(user, asked_again, decision="approve", accounts="ticked", **{"account:us-1": "on"})
+
+        assert (asked_again.status_code, problem in asked_again.text) == (422, True)
+        assert 'name="account:de-2" value="on">' in asked_again.text
+        assert "code" in callback_of(kept)
+
+
+def test_a_form_without_choices_approves_what_was_requested(reading: Served, user: httpx.Client) -> None:
+    page = reading.request_code(user)
+    answer = user.post(page.url, data={"csrf_token": value_in(page, CSRF_TOKEN), "decision": "approve"})
+    pair = reading.exchange(user, callback_of(answer)["code"]).json()
 
     assert pair["scope"] == _ALL
     with _client(reading, pair) as client:
         assert _titles(client) == [ACCOUNTS[key].title for key in OF_ANN]
 
 
-def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) -> None:
+def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served, browser: httpx.Client) -> None:
     pair = reading.pair({"scope:reports": None})
 
-    with reading.client() as browser:
-        wider = reading.refresh(browser, pair["refresh_token"], scope="read reports")
-        narrower = reading.refresh(browser, pair["refresh_token"], scope="read").json()
-        again = reading.refresh(browser, narrower["refresh_token"]).json()
+    wider = reading.refresh(browser, pair["refresh_token"], scope="read reports")
+    narrower = reading.refresh(browser, pair["refresh_token"], scope="read").json()
+    again = reading.refresh(browser, narrower["refresh_token"]).json()
     with _client(reading, narrower) as client:
         refused = client.delete("/cogs/cost-periods", params={"account_title": "Shop US", "sku": "A"})
 
@@ -170,14 +149,13 @@ def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) ->
     assert (narrower["scope"], refused.status_code, again["scope"]) == ("read", 403, "read costs:write")
 
 
-def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served) -> None:
+def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served, browser: httpx.Client) -> None:
     pair = service.pair({})
-    [(days,)] = stored(service.database, "SELECT expires_at - created_at FROM service.authorizations")
-    execute(service.database, "UPDATE service.authorizations SET expires_at = now() + interval '1 hour'")
-    with service.client() as browser:
-        last = service.refresh(browser, pair["refresh_token"]).json()
-        execute(service.database, "UPDATE service.authorizations SET expires_at = now()")
-        after = service.refresh(browser, last["refresh_token"])
+    [(days,)] = service.stored("SELECT expires_at - created_at FROM service.authorizations")
+    service.execute("UPDATE service.authorizations SET expires_at = now() + interval '1 hour'")
+    last = service.refresh(browser, pair["refresh_token"]).json()
+    service.execute("UPDATE service.authorizations SET expires_at = now()")
+    after = service.refresh(browser, last["refresh_token"])
     assert service.status_of(last["access_token"]) == 401
     newest = (
         "SELECT count(*) FROM service.refresh_tokens WHERE used_at IS NULL AND expires_at <= now() + interval '1 hour'"
@@ -185,7 +163,7 @@ def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served) 
 
     assert days.days == 365
     assert (pair["expires_in"], 3000 < last["expires_in"] <= 3600) == (1_296_000, True)
-    assert stored(service.database, newest) == [(1,)]
+    assert service.stored(newest) == [(1,)]
     assert (after.status_code, after.json()["error"]) == (400, "invalid_grant")
     assert "send the user through the authorization again" in after.json()["error_description"]
     assert "ended on" in after.json()["error_description"]
@@ -223,30 +201,28 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
     assert not any("-08:00" in json.dumps(row) for row in rows.json())  # the offset of the account that is not ticked
 
 
-def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
-    with service.client() as browser:
-        code = service.code(browser, {**_ticked("us-1"), **_WRITE})
-        service.exchange(browser, "unknown")
-        service.exchange(browser, code)
-        service.exchange(browser, code)
-        service.exchange(browser, code)
-        submit(browser, service.request_code(browser), decision="deny")
-        approved = submit(browser, service.request_code(browser), decision="approve")
-        pair = service.exchange(browser, callback_of(approved)["code"]).json()
-        service.refresh(browser, pair["refresh_token"])
-        service.refresh(browser, "unknown")
-        service.refresh(browser, pair["refresh_token"])
-        approved = submit(browser, service.request_code(browser), decision="approve")
-        pair = service.exchange(browser, callback_of(approved)["code"]).json()
-        browser.post("/oauth/revoke", data={"token": pair["refresh_token"], **service.credentials})
-        for _ in range(3):
-            service.refresh(browser, pair["refresh_token"], client_secret="wrong")
-    events = stored(
-        service.database,
+def test_consents_tokens_and_their_misuse_are_recorded(service: Served, browser: httpx.Client) -> None:
+    code = service.code(browser, {**_ticked("us-1"), **_WRITE})
+    service.exchange(browser, "unknown")
+    service.exchange(browser, code)
+    service.exchange(browser, code)
+    service.exchange(browser, code)
+    submit(browser, service.request_code(browser), decision="deny")
+    approved = submit(browser, service.request_code(browser), decision="approve")
+    pair = service.exchange(browser, callback_of(approved)["code"]).json()
+    service.refresh(browser, pair["refresh_token"])
+    service.refresh(browser, "unknown")
+    service.refresh(browser, pair["refresh_token"])
+    approved = submit(browser, service.request_code(browser), decision="approve")
+    pair = service.exchange(browser, callback_of(approved)["code"]).json()
+    browser.post("/oauth/revoke", data={"token": pair["refresh_token"], **service.credentials})
+    for _ in range(3):
+        service.refresh(browser, pair["refresh_token"], client_secret="wrong")
+    events = service.stored(
         "SELECT kind, user_id, client_id, details FROM service.security_events "
-        "WHERE kind NOT LIKE 'login%%' AND address IS NOT NULL ORDER BY id",
+        "WHERE kind NOT LIKE 'login%%' AND address IS NOT NULL ORDER BY id"
     )
-    [(ann,)] = stored(service.database, "SELECT id FROM service.users WHERE email = %s", ANN)
+    [(ann,)] = service.stored("SELECT id FROM service.users WHERE email = %s", ANN)
 
     assert [kind for kind, *_ in events] == [
         *("consent_given", "grant_issued", "code_replayed"),
@@ -261,19 +237,18 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     assert events[4][3]["accounts"] == "all"
 
 
-def test_the_page_of_applications_shows_what_was_chosen_and_the_days(service: Served) -> None:
+def test_the_page_of_applications_shows_what_was_chosen_and_the_days(service: Served, user: httpx.Client) -> None:
     service.pair({**_ticked("us-1"), **_WRITE})
     pair = service.pair({"scope:reports": None})
-    with service.logged_in() as browser:
-        before = browser.get("/admin/applications")
-        today = datetime.now(UTC).date()
-        assert service.status_of(pair["access_token"]) == 200
-        page = browser.get("/admin/applications")
-        ended = submit(browser, browser.get(f"/admin/applications/{service.client_id}/end"))
-    ends = stored(service.database, "SELECT expires_at FROM service.authorizations")
+    before = user.get("/admin/applications")
+    today = datetime.now(UTC).date()
+    assert service.status_of(pair["access_token"]) == 200
+    page = user.get("/admin/applications")
+    ended = submit(user, user.get(f"/admin/applications/{service.client_id}/end"))
+    ends = service.stored("SELECT expires_at FROM service.authorizations")
     newest = "SELECT kind FROM service.security_events ORDER BY id DESC LIMIT 1"
 
-    assert stored(service.database, newest) == [("consent_ended",)]
+    assert service.stored(newest) == [("consent_ended",)]
     facts: dict[str, list[str]] = {}
     for name, value in re.findall(r"<dt>([^<]+)</dt>\s*<dd[^>]*>(.*?)</dd>", page.text, re.DOTALL):
         facts.setdefault(name, []).append(" ".join(value.split()))
@@ -300,19 +275,18 @@ def _names(page: httpx.Response) -> list[str]:
     return re.findall("<h2>([^<]+)</h2>", page.text)
 
 
-def test_ending_an_access_ends_everything_the_application_holds(service: Served) -> None:
+def test_ending_an_access_ends_everything_the_application_holds(service: Served, user: httpx.Client) -> None:
     first, second = service.pair(), service.pair()
     of_bob = issue_token(service.database, BOB)
-    with service.logged_in() as browser:
-        # A code that was not exchanged yet becomes invalid, too.
-        page = service.request_code(browser)
-        code = submit(browser, page, decision="approve").headers["location"].partition("code=")[2].partition("&")[0]
-        assert [service.status_of(pair["access_token"]) for pair in (first, second)] == [200, 200]
+    # A code that was not exchanged yet becomes invalid, too.
+    page = service.request_code(user)
+    code = submit(user, page, decision="approve").headers["location"].partition("code=")[2].partition("&")[0]
+    assert [service.status_of(pair["access_token"]) for pair in (first, second)] == [200, 200]
 
-        answer = submit(browser, browser.get(f"{HOME}/{service.client_id}/end"))
-        after = browser.get(answer.headers["location"])
-        exchanged = service.exchange(browser, code)
-        refreshed = [service.refresh(browser, pair["refresh_token"]) for pair in (first, second)]
+    answer = submit(user, user.get(f"{HOME}/{service.client_id}/end"))
+    after = user.get(answer.headers["location"])
+    exchanged = service.exchange(user, code)
+    refreshed = [service.refresh(user, pair["refresh_token"]) for pair in (first, second)]
 
     assert answer.status_code == 303
     assert "The access is ended." in after.text
@@ -327,11 +301,11 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served)
 def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
     token = issue_token(service.database, ANN)
 
-    execute(service.database, "UPDATE service.authorizations SET last_used_on = '2026-01-01'")
+    service.execute("UPDATE service.authorizations SET last_used_on = '2026-01-01'")
     noted = []
     for _ in range(3):
         assert service.status_of(token) == 200
-        noted += stored(service.database, "SELECT last_used_on, xmin::text FROM service.authorizations")
+        noted += service.stored("SELECT last_used_on, xmin::text FROM service.authorizations")
 
     assert {day for day, _ in noted} == {datetime.now(UTC).date()}
     assert len({version for _, version in noted}) == 1
@@ -346,12 +320,11 @@ def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
     ],
     ids=["revoked", "refresh token used", "expired"],
 )
-def test_access_that_has_ended_is_not_listed(service: Served, over: str) -> None:
+def test_access_that_has_ended_is_not_listed(service: Served, over: str, user: httpx.Client) -> None:
     service.pair()
     for statement in over.split(";"):
-        execute(service.database, statement)
-    with service.logged_in() as browser:
-        listed, shown = browser.get(HOME), browser.get(f"{HOME}/{service.client_id}/end")
+        service.execute(statement)
+    listed, shown = user.get(HOME), user.get(f"{HOME}/{service.client_id}/end")
 
     assert _names(listed) == ["No application has access"]
     assert shown.status_code == 404

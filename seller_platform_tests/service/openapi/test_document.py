@@ -24,7 +24,7 @@ from seller_platform.service.openapi import Operation, example_of, openapi_docum
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
-from seller_platform_tests.support.served import ANN, Served, add_product
+from seller_platform_tests.support.served import Served, add_product
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, SECRET, APPROVALS, END}
 _ACCOUNT_PAGES = {ACCOUNT, RESET}
@@ -151,15 +151,14 @@ def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, 
             assert f"data[].<wbr>{column.name}<" in answer.text
 
 
-def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
+def test_the_commands_on_the_documentation_page_work(service: Served, ann: httpx.Client) -> None:
     add_product(service.database, "us-1", "MUG-BLUE-350", parent="P")
-    with service.client(ANN) as client:
-        page = client.get("/docs")
-        commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]
-        statuses = {
-            f"{answer.request.method} {answer.request.url.path}": answer.status_code
-            for answer in (_run(client, command) for command in commands if "ACCESS_TOKEN" in command)
-        }
+    page = ann.get("/docs")
+    commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]
+    statuses = {
+        f"{answer.request.method} {answer.request.url.path}": answer.status_code
+        for answer in (_run(ann, command) for command in commands if "ACCESS_TOKEN" in command)
+    }
 
     # Two of the user, the statistics, three of costs, three of reports.
     assert len(statuses) == len(SERVED) + 9

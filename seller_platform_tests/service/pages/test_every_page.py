@@ -4,6 +4,7 @@ import re
 from datetime import date, datetime, timedelta, timezone
 from urllib.parse import quote
 
+import httpx
 import pytest
 from starlette.routing import Route
 
@@ -23,7 +24,6 @@ from seller_platform_tests.support.served import (
     submit,
     value_in,
 )
-from seller_platform_tests.support.stored_rows import execute
 
 _PUBLIC = {HOME, LOGIN, LOGOUT, AUTHORIZE, RESET, DOCS}
 _FORM = {"name": "Forged", "redirect_uri": "https://forged.example/", "form_id": "a" * 22, "hours": "0"}
@@ -53,9 +53,8 @@ def sent() -> set[str]:
     return page_paths("POST") - _PUBLIC
 
 
-def _own_client(service: Served) -> str:
-    with service.logged_in() as browser:
-        answer = submit(browser, browser.get("/admin/developers/new"), name="Ann's", redirect_uri=CALLBACK)
+def _own_client(user: httpx.Client) -> str:
+    answer = submit(user, user.get("/admin/developers/new"), name="Ann's", redirect_uri=CALLBACK)
     return value_in(answer, CLIENT_ID)
 
 
@@ -93,22 +92,22 @@ def test_a_page_allows_no_foreign_code_no_frame_and_no_cache(reading: Served, sh
         assert page.headers["cache-control"] == ("public, max-age=3600" if page.url.path == DOCS else "no-store")
 
 
-def test_a_form_of_another_session_changes_nothing(service: Served, sent: set[str]) -> None:
-    pair, own = service.pair(), _own_client(service)
-    with service.logged_in() as browser:
-        before = [browser.get(path).text for path in _LISTS]
-        for path in sent:
-            for token in ("", "0" * 64, "é"):
-                client_id = service.client_id if "applications" in path else own
-                answer = browser.post(re.sub("{.*?}", client_id, path), data={**_FORM, "csrf_token": token})
-                assert answer.status_code == 403, path
-        assert [browser.get(path).text for path in _LISTS] == before
-        assert service.status_of(pair["access_token"]) == 200
+def test_a_form_of_another_session_changes_nothing(service: Served, sent: set[str], user: httpx.Client) -> None:
+    pair, own = service.pair(), _own_client(user)
+    before = [user.get(path).text for path in _LISTS]
+    for path in sent:
+        for token in ("", "0" * 64, "é"):
+            client_id = service.client_id if "applications" in path else own
+            answer = user.post(re.sub("{.*?}", client_id, path), data={**_FORM, "csrf_token": token})
+            assert answer.status_code == 403, path
+    assert [user.get(path).text for path in _LISTS] == before
+    assert service.status_of(pair["access_token"]) == 200
 
 
 def test_what_is_of_another_user_is_answered_as_what_is_gone(service: Served, shown: set[str], sent: set[str]) -> None:
-    pair, own = service.pair(), _own_client(service)
+    pair = service.pair()
     with service.logged_in(BOB) as bob, service.logged_in() as ann:
+        own = _own_client(ann)
         before = [ann.get(path).text for path in _LISTS]
         form = {**_FORM, "csrf_token": value_in(bob.get("/admin/developers/new"), CSRF_TOKEN)}
         for client_id in (own, service.client_id):
@@ -133,12 +132,10 @@ def test_an_error_page_names_the_next_step_and_links_home() -> None:
         assert ('href="/login"' in page) is (status in {401, 403})
 
 
-def test_an_unexpected_error_of_a_page_is_a_page_with_the_request_id(service: Served) -> None:
-    with service.client() as browser:
-        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        execute(service.database, "ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
-        answer = browser.get("/admin/developers", headers={"X-Request-Id": "my-request"})
-        sent = browser.post("/admin/developers/new", data={"name": "x"})
+def test_an_unexpected_error_of_a_page_is_a_page_with_the_request_id(service: Served, user: httpx.Client) -> None:
+    service.execute("ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
+    answer = user.get("/admin/developers", headers={"X-Request-Id": "my-request"})
+    sent = user.post("/admin/developers/new", data={"name": "x"})
 
     assert (answer.status_code, answer.headers["content-type"]) == (500, "text/html; charset=utf-8")
     assert "Something broke on our side" in answer.text

@@ -25,22 +25,21 @@ from seller_platform_tests.support.served import (
     with_connection,
     with_store,
 )
-from seller_platform_tests.support.stored_rows import execute, stored
+from seller_platform_tests.support.stored_rows import stored
 
 
-def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served) -> None:
-    with service.client() as browser:
-        for fields in (
-            {"email": ANN, "password": "wrong"},
-            {"email": "nobody@shop.example", "password": PASSWORD},
-            {"email": ANN},
-            {"email": "", "password": ""},
-            {"email": ANN, "password": "x" * 2000},
-        ):
-            answer = submit(browser, service.request_code(browser), **fields)
+def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served, browser: httpx.Client) -> None:
+    for fields in (
+        {"email": ANN, "password": "wrong"},
+        {"email": "nobody@shop.example", "password": PASSWORD},
+        {"email": ANN},
+        {"email": "", "password": ""},
+        {"email": ANN, "password": "x" * 2000},
+    ):
+        answer = submit(browser, service.request_code(browser), **fields)
 
-            assert (answer.status_code, "E-mail address or password is wrong." in answer.text) == (401, True)
-            assert service.request_code(browser).url.path == "/login"
+        assert (answer.status_code, "E-mail address or password is wrong." in answer.text) == (401, True)
+        assert service.request_code(browser).url.path == "/login"
 
 
 def test_a_login_form_of_another_session_is_refused(reading: Served) -> None:
@@ -68,14 +67,13 @@ def test_login_changes_the_cookie_and_logout_ends_the_session(reading: Served) -
         assert ("HttpOnly" in cookie, "SameSite=lax" in cookie, "Secure" in cookie) == (True, True, False)
 
 
-def test_a_consent_page_says_what_is_granted_and_needs_its_token(reading: Served) -> None:
-    with reading.logged_in() as browser:
-        page = reading.request_code(browser)
-        forged = browser.post(str(page.url), data={"decision": "approve"})
-        foreign = browser.post(str(page.url), data={"decision": "approve", "csrf_token": "0" * 64})
-        undecided = submit(browser, page)
-        browser.cookies.clear()
-        logged_out = submit(browser, page, decision="approve")
+def test_a_consent_page_says_what_is_granted_and_needs_its_token(reading: Served, user: httpx.Client) -> None:
+    page = reading.request_code(user)
+    forged = user.post(str(page.url), data={"decision": "approve"})
+    foreign = user.post(str(page.url), data={"decision": "approve", "csrf_token": "0" * 64})
+    undecided = submit(user, page)
+    user.cookies.clear()
+    logged_out = submit(user, page, decision="approve")
 
     assert ("Reader &lt;1&gt;" in page.text, "<1>" in page.text) == (True, False)
     assert ("Shop US" in page.text, "Bob" in page.text) == (True, False)
@@ -106,18 +104,17 @@ def test_a_page_with_a_body_that_is_no_form_is_refused(reading: Served) -> None:
 
 
 @pytest.mark.slow
-def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -> None:
+def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served, browser: httpx.Client) -> None:
     def seconds(email: str) -> float:
         began = time.process_time()  # of the server, too, which runs in this process
         submit(browser, page, email=email, password="wrong")
         return time.process_time() - began
 
     add_user(service.database, "real@shop.example", "Real", PASSWORD)  # ANN's hash is cheaper than the service's own
-    with service.client() as browser:
-        page = browser.get("/login")
-        seconds("first@shop.example")
-        pairs = [(seconds(f"nobody{number}@shop.example"), seconds("real@shop.example")) for number in range(3)]
-        unknown, existing = (statistics.median(times) for times in zip(*pairs, strict=True))
+    page = browser.get("/login")
+    seconds("first@shop.example")
+    pairs = [(seconds(f"nobody{number}@shop.example"), seconds("real@shop.example")) for number in range(3)]
+    unknown, existing = (statistics.median(times) for times in zip(*pairs, strict=True))
 
     assert 0.4 < unknown / existing < 2.5
 
@@ -136,27 +133,25 @@ def test_a_cookie_that_is_none_of_ours_is_replaced(reading: Served) -> None:
 @pytest.mark.parametrize(
     "text", ["é" * 3_000, "\ufeff\u202e", "<script>alert(1)</script>", "' OR 1=1 --", "\0", "\ud800"]
 )
-def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served, text: str) -> None:
-    execute(reading.database, "DELETE FROM service.login_attempts")  # other tests fail at this address, too
-    with reading.client() as browser:
-        page = browser.get("/login")
-        content = urlencode(
-            {"csrf_token": value_in(page, CSRF_TOKEN), "email": text, "password": text}, errors="surrogatepass"
-        )
-        answer = browser.post("/login", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
+def test_odd_texts_in_the_login_are_refused_and_harmless(reading: Served, text: str, browser: httpx.Client) -> None:
+    reading.execute("DELETE FROM service.login_attempts")  # other tests fail at this address, too
+    page = browser.get("/login")
+    content = urlencode(
+        {"csrf_token": value_in(page, CSRF_TOKEN), "email": text, "password": text}, errors="surrogatepass"
+    )
+    answer = browser.post("/login", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
 
     assert answer.status_code in (400, 401)
     assert "<script" not in answer.text
 
 
-def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served) -> None:
+def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served, browser: httpx.Client) -> None:
     html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    with reading.client() as client:
-        page, json = client.get("/nothing", headers=html), client.get("/nothing")
-        refused = client.get("/logout", headers=html)
-        of_the_api = client.get("/sales/nothing", headers=html)
-        token = client.get("/oauth/token", headers=html)
-        star = client.request("OPTIONS", "*")
+    page, json = browser.get("/nothing", headers=html), browser.get("/nothing")
+    refused = browser.get("/logout", headers=html)
+    of_the_api = browser.get("/sales/nothing", headers=html)
+    token = browser.get("/oauth/token", headers=html)
+    star = browser.request("OPTIONS", "*")
 
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "To the start page" in page.text
@@ -168,10 +163,9 @@ def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served) ->
     assert star.status_code == 404
 
 
-def _lock(database: Database, email: str) -> None:
+def _lock(service: Served, email: str) -> None:
     """Store failed logins of a user, as many as are allowed."""
-    execute(
-        database,
+    service.execute(
         "INSERT INTO service.login_attempts SELECT 'account ' || id, %s, now() + interval '10 minutes' "
         "FROM service.users WHERE email = %s",
         MOST_OF_A_USER,
@@ -180,13 +174,13 @@ def _lock(database: Database, email: str) -> None:
 
 
 def test_a_user_is_locked_until_the_window_is_over(service: Served) -> None:
-    _lock(service.database, ANN)
+    _lock(service, ANN)
     with service.client() as browser:
         answer = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        execute(service.database, "UPDATE service.login_attempts SET expires_at = clock_timestamp()")
+        service.execute("UPDATE service.login_attempts SET expires_at = clock_timestamp()")
         after = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-    _lock(service.database, ANN)  # by a clock that was ahead
-    execute(service.database, "UPDATE service.login_attempts SET expires_at = expires_at + interval '2 days'")
+    _lock(service, ANN)  # by a clock that was ahead
+    service.execute("UPDATE service.login_attempts SET expires_at = expires_at + interval '2 days'")
     with service.client() as browser:
         later = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
 
@@ -196,48 +190,42 @@ def test_a_user_is_locked_until_the_window_is_over(service: Served) -> None:
     assert (after.status_code, later.status_code) == (303, 303)
 
 
-def test_one_user_in_several_spellings_is_locked_as_one(service: Served) -> None:
+def test_one_user_in_several_spellings_is_locked_as_one(service: Served, browser: httpx.Client) -> None:
     add_user(service.database, "ασ@shop.example", "Sigma", PASSWORD)
-    _lock(service.database, "ασ@shop.example")
+    _lock(service, "ασ@shop.example")
     spellings = ["ΑΣ@shop.example", "αΣ@shop.example", " ασ@shop.example ", "Ασ@SHOP.example"]
-    with service.client() as browser:
-        page = browser.get("/login")
-        statuses = [submit(browser, page, email=spelling, password=PASSWORD).status_code for spelling in spellings]
+    page = browser.get("/login")
+    statuses = [submit(browser, page, email=spelling, password=PASSWORD).status_code for spelling in spellings]
 
     assert statuses == [429] * 4
 
 
-def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> None:
-    _lock(service.database, ANN)
-    with service.client() as browser:
-        page = browser.get("/login")
-        first = submit(browser, page, email="nobody@shop.example", password="wrong")
-        execute(
-            service.database,
-            "UPDATE service.login_attempts SET failures = 20, expires_at = now() + interval '10 minutes' "
-            "WHERE subject LIKE 'account %%'",
-        )
-        answers = [submit(browser, page, email=email, password="wrong") for email in (ANN, "nobody@shop.example")]
+def test_an_unknown_address_is_throttled_like_a_known_one(service: Served, browser: httpx.Client) -> None:
+    _lock(service, ANN)
+    page = browser.get("/login")
+    first = submit(browser, page, email="nobody@shop.example", password="wrong")
+    service.execute(
+        "UPDATE service.login_attempts SET failures = 20, expires_at = now() + interval '10 minutes' "
+        "WHERE subject LIKE 'account %%'"
+    )
+    answers = [submit(browser, page, email=email, password="wrong") for email in (ANN, "nobody@shop.example")]
 
     assert first.status_code == 401
     assert [answer.status_code for answer in answers] == [429, 429]
     assert answers[0].text.replace(ANN, "") == answers[1].text.replace("nobody@shop.example", "")
 
 
-def test_ten_failures_lock_an_address_for_every_user(service: Served, database_url: str) -> None:
+def test_ten_failures_lock_an_address_for_every_user(service: Served, database_url: str, browser: httpx.Client) -> None:
     async def attempt_often(connection: Connection) -> None:
         for number in range(MOST_OF_AN_ADDRESS - 2):
             await begin_attempt(connection, str(number), "127.0.0.1")
 
     with_connection(database_url, attempt_often)
-    with service.client() as browser:
-        page = service.request_code(browser)
-        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
+    page = service.request_code(browser)
+    statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
 
     assert statuses == [401, 401, 429]
-    locked = stored(
-        service.database, "SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'"
-    )
+    locked = service.stored("SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'")
     assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes", "network": "127.0.0.1"})]
 
 
@@ -264,18 +252,16 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(database:
     assert kept == [("account 17", MOST_OF_A_USER), ("address 198.51.100.1", MOST_OF_AN_ADDRESS)]
 
 
-def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served) -> None:
-    with service.client() as browser:
-        page = browser.get("/login")
-        submit(browser, page, email=ANN, password="wrong")
-        submit(browser, page, email=ANN, password=PASSWORD)
-        submit(browser, browser.get("/login"))
-    kept = stored(service.database, "SELECT subject, failures FROM service.login_attempts")
-    events = stored(
-        service.database,
+def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served, browser: httpx.Client) -> None:
+    page = browser.get("/login")
+    submit(browser, page, email=ANN, password="wrong")
+    submit(browser, page, email=ANN, password=PASSWORD)
+    submit(browser, browser.get("/login"))
+    kept = service.stored("SELECT subject, failures FROM service.login_attempts")
+    events = service.stored(
         "SELECT event.kind, users.email, event.address FROM service.security_events AS event "
         "LEFT JOIN service.users AS users ON users.id = event.user_id "
-        "WHERE event.address IS NOT NULL ORDER BY event.id",
+        "WHERE event.address IS NOT NULL ORDER BY event.id"
     )
 
     assert kept == [("address 127.0.0.1", 1)]

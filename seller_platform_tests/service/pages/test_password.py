@@ -9,7 +9,6 @@ from seller_platform.errors import InvalidValueError
 from seller_platform.service.users.passwords import check_password
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
-from seller_platform_tests.support.stored_rows import execute, stored
 
 NEW = "violet tram nine hats"
 
@@ -21,7 +20,7 @@ def _log_in(browser: httpx.Client, password: str = PASSWORD) -> httpx.Response:
 def _kinds(service: Served) -> list[str]:
     """Return the kinds of the events of requests, the oldest first."""
     statement = "SELECT kind FROM service.security_events WHERE address IS NOT NULL ORDER BY id"
-    return [kind for (kind,) in stored(service.database, statement)]
+    return [kind for (kind,) in service.stored(statement)]
 
 
 def test_a_new_password_needs_the_present_one_and_ends_the_other_sessions(service: Served) -> None:
@@ -49,7 +48,7 @@ def test_a_reset_link_sets_a_password_once_and_ends_the_lock_of_a_user(service: 
     with service.client() as browser, service.client() as other:
         _log_in(other)
         _log_in(browser, "wrong")
-        execute(service.database, "UPDATE service.login_attempts SET failures = 20 WHERE subject LIKE 'account %%'")
+        service.execute("UPDATE service.login_attempts SET failures = 20 WHERE subject LIKE 'account %%'")
         locked = _log_in(browser)
         page = browser.get("/reset-password", params={"token": token})
         short = submit(browser, page, new="short", repeated="short")
@@ -73,7 +72,7 @@ def test_a_reset_link_that_is_old_or_forged_sets_nothing(service: Served) -> Non
         token = create_reset_link(service.database, ANN, timedelta(hours=1))
         with service.client() as browser:
             page = browser.get("/reset-password", params={"token": token})
-            execute(service.database, f"UPDATE service.reset_links SET {change} WHERE expires_at > now()")
+            service.execute(f"UPDATE service.reset_links SET {change} WHERE expires_at > now()")
             answers = [browser.get(str(page.url)), submit(browser, page, new=NEW, repeated=NEW)]
 
             assert [answer.status_code for answer in answers] == [404, 404]
@@ -84,11 +83,11 @@ def test_a_session_ends_when_it_is_idle_and_some_hours_after_its_login(service: 
     for ended_by in ("last_used_at = now() - interval '3 hours'", "expires_at = now()"):
         with service.client() as browser:
             _log_in(browser)
-            execute(service.database, "UPDATE service.sessions SET last_used_at = now() - interval '90 minutes'")
+            service.execute("UPDATE service.sessions SET last_used_at = now() - interval '90 minutes'")
             used = browser.get("/admin/account").status_code
             noted = "SELECT bool_or(now() - last_used_at < interval '1 minute') FROM service.sessions"
-            assert (used, stored(service.database, noted)) == (200, [(True,)])
-            execute(service.database, f"UPDATE service.sessions SET {ended_by}")
+            assert (used, service.stored(noted)) == (200, [(True,)])
+            service.execute(f"UPDATE service.sessions SET {ended_by}")
             assert browser.get("/admin/account").status_code == 303
 
 

@@ -28,15 +28,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, BOB, Served, ask, body_of, running_app, served, with_store
-from seller_platform_tests.support.stored_rows import (
-    connect,
-    count_rows,
-    execute,
-    insert_rows,
-    locked_daily_sales,
-    store_slice,
-    stored,
-)
+from seller_platform_tests.support.stored_rows import connect, insert_rows, locked_daily_sales, store_slice
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
@@ -108,26 +100,30 @@ def _rows(client: httpx.Client, report_id: str, **more: str) -> list[dict[str, A
     return list(body_of(_download(client, report_id, **more)))
 
 
-def test_a_report_holds_the_rows_of_the_list_and_never_changes(shop: Served) -> None:
+def test_a_report_holds_the_rows_of_the_list_until_it_is_deleted(shop: Served, ann: httpx.Client) -> None:
     _fill(shop.database, "us-1", 2, date(2020, 1, 31))
-    with shop.client(ANN) as client:
-        of_day, of_product, empty = (
-            _request(client, **selector)
-            for selector in ({"dps_date": str(DAY)}, {"product_sku": "SKU-1"}, {"dps_date": "1999-12-31"})
-        )
-        status = _await(client, of_day)
-        rows, table = _rows(client, of_day), _download(client, of_day, format="csv")
-        listed = body_of(ask(client, DAILY.path, **US, per_page=500, start_date=DAY, end_date=DAY))["data"]
-        execute(shop.database, "UPDATE seller.daily_product_sales SET units_ordered = 99 WHERE local_day = %s", DAY)
-        after = _rows(client, of_day, format="json")
-        for report_id in (of_product, empty):
-            _await(client, report_id)
-        of_all_days = _rows(client, of_product)
-        nothing = _download(client, empty), _download(client, empty, format="csv")
+    of_day, of_product, empty = (
+        _request(ann, **selector)
+        for selector in ({"dps_date": str(DAY)}, {"product_sku": "SKU-1"}, {"dps_date": "1999-12-31"})
+    )
+    status = _await(ann, of_day)
+    rows, table = _rows(ann, of_day), _download(ann, of_day, format="csv")
+    listed = body_of(ask(ann, DAILY.path, **US, per_page=500, start_date=DAY, end_date=DAY))["data"]
+    shop.execute("UPDATE seller.daily_product_sales SET units_ordered = 99 WHERE local_day = %s", DAY)
+    after = _rows(ann, of_day, format="json")
+    for report_id in (of_product, empty):
+        _await(ann, report_id)
+    of_all_days = _rows(ann, of_product)
+    nothing = _download(ann, empty), _download(ann, empty, format="csv")
+    chunks = [shop.count_rows("service.report_chunks")]
+    shop.execute("UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
+    wait_for(lambda: shop.count_rows("service.report_jobs") == 0)
+    chunks.append(shop.count_rows("service.report_chunks"))
 
     assert (status["status"], status["progress"], len(rows)) == ("completed", 100, 3)
     assert "ready" in status["message"]
     assert rows == listed == after
+    assert chunks == [2, 0]
     assert [(row["date"], row["sku"]) for row in of_all_days] == [("2020-01-31", "SKU-1"), ("2026-03-01", "SKU-1")]
     header = "date,sku,product_name,asin,units_ordered,product_sales,taxes,shipping_credits,rebates\r\n"
     assert [answer.text for answer in nothing] == ["[]", header]
@@ -150,8 +146,8 @@ def _load(database: Database, totals: Mapping[str, int], ended_at: str) -> None:
 
 
 @pytest.mark.parametrize("is_replica", [False, True], ids=["sandbox", "replica"])
-def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_replica: bool) -> None:
-    execute(shop.database, "DELETE FROM seller.orders")
+def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_replica: bool, ann: httpx.Client) -> None:
+    shop.execute("DELETE FROM seller.orders")
     if is_replica:
         connect(shop.database, "us-1")
         mark_loaded(shop.database, ORDERS, "us-1", Window(date(2026, 3, 1), date(2026, 4, 1)))
@@ -161,12 +157,11 @@ def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_re
     _load(shop.database, {"same": 1, "changed": 5}, "2026-03-09T12:00:00Z")
 
     listed = {}
-    with shop.client(ANN) as client:
-        reports = {day: _request(client, last_updated_date=day) for day in ("2026-02-10", "2026-02-11", "2026-03-06")}
-        reports["2026-03-05"] = _request(client, last_updated_date="2026-03-05")
-        for day, report_id in reports.items():
-            _await(client, report_id)
-            listed[day] = [row["platform_order_id"] for row in _rows(client, report_id)]
+    reports = {day: _request(ann, last_updated_date=day) for day in ("2026-02-10", "2026-02-11", "2026-03-06")}
+    reports["2026-03-05"] = _request(ann, last_updated_date="2026-03-05")
+    for day, report_id in reports.items():
+        _await(ann, report_id)
+        listed[day] = [row["platform_order_id"] for row in _rows(ann, report_id)]
 
     assert listed == {
         "2026-02-10": ["changed", "same"],
@@ -222,13 +217,12 @@ def test_others_are_answered_while_rows_become_csv() -> None:
     assert turns > 5
 
 
-def test_a_request_has_one_selector(reading: Served) -> None:
+def test_a_request_has_one_selector(reading: Served, ann: httpx.Client) -> None:
     day, product = {"dps_date": "2026-03-01"}, {"product_sku": "A"}
-    with reading.client(ANN) as client:
-        for query, body in (({}, None), ({**day, **product}, None), (day, product)):
-            answer = client.post("/reports/request", params={**US, **query}, json=body)
-            assert (answer.status_code, list(answer.json()["errors"])) == (422, ["selector"])
-        assert client.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"}).status_code == 404
+    for query, body in (({}, None), ({**day, **product}, None), (day, product)):
+        answer = ann.post("/reports/request", params={**US, **query}, json=body)
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["selector"])
+    assert ann.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"}).status_code == 404
 
 
 def test_a_report_is_waited_for_and_one_that_is_not_ones_own_is_not_found(idle: Served) -> None:
@@ -236,7 +230,7 @@ def test_a_report_is_waited_for_and_one_that_is_not_ones_own_is_not_found(idle: 
         report_id, expired = _request(ann), _request(ann)
         status, early = _status(ann, report_id), _download(ann, report_id)
         age = "UPDATE service.report_jobs SET requested_at = now() - interval '8 days' WHERE id = %s"
-        execute(idle.database, age, int(expired))
+        idle.execute(age, int(expired))
         for path in ("/reports/status", "/reports/download"):
             answers = [
                 bob.get(path, params={"account_title": "Bob's", "report_id": report_id}),
@@ -253,18 +247,17 @@ def test_a_report_is_waited_for_and_one_that_is_not_ones_own_is_not_found(idle: 
     assert int(early.headers["retry-after"]) > 0
 
 
-def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> None:
+def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served, ann: httpx.Client) -> None:
     world = {"group_title": "World"}
     _fill(shop.database, "de-2", 2)
     rows, tables = {}, {}
-    with shop.client(ANN) as client:
-        for selector, value in (("dps_date", DAY), ("product_sku", "SKU-1"), ("last_updated_date", DAY)):
-            asked = client.post("/reports/request", params={**world, selector: str(value)})
-            about = {**world, "report_id": asked.json()["report_id"]}
-            _await(client, about["report_id"], selection=world)
-            rows[selector] = client.get("/reports/download", params=about).json()
-            table = client.get("/reports/download", params={**about, "format": "csv"}).text
-            tables[selector] = list(csv.DictReader(io.StringIO(table, newline="")))
+    for selector, value in (("dps_date", DAY), ("product_sku", "SKU-1"), ("last_updated_date", DAY)):
+        asked = ann.post("/reports/request", params={**world, selector: str(value)})
+        about = {**world, "report_id": asked.json()["report_id"]}
+        _await(ann, about["report_id"], selection=world)
+        rows[selector] = ann.get("/reports/download", params=about).json()
+        table = ann.get("/reports/download", params={**about, "format": "csv"}).text
+        tables[selector] = list(csv.DictReader(io.StringIO(table, newline="")))
 
     columns = [column.name for column in DAILY.columns]
     for selector, count in (("dps_date", 5), ("product_sku", 2)):
@@ -276,33 +269,17 @@ def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> 
     assert list(tables["last_updated_date"][0]) == [column.name for column in ORDERS.columns]
 
 
-def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client:
-        report_id = client.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()[
-            "report_id"
-        ]
-        set_group(idle.database, ANN, "Twins", ["fr-3"])
-        with running_app(database_url, worker_pace=PACE):
-            wait_for(lambda: count_rows(idle.database, "service.report_jobs", "state <> 'processing'"))
-        set_group(idle.database, ANN, "Twins", ["fr-3", "it-4"])
-        status = _status(client, report_id, group_title="Twins")
-        answer = client.get("/reports/download", params={"group_title": "Twins", "report_id": report_id})
+def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, database_url: str, ann: httpx.Client) -> None:
+    report_id = ann.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()["report_id"]
+    set_group(idle.database, ANN, "Twins", ["fr-3"])
+    with running_app(database_url, worker_pace=PACE):
+        wait_for(lambda: idle.count_rows("service.report_jobs", "state <> 'processing'"))
+    set_group(idle.database, ANN, "Twins", ["fr-3", "it-4"])
+    status = _status(ann, report_id, group_title="Twins")
+    answer = ann.get("/reports/download", params={"group_title": "Twins", "report_id": report_id})
 
     assert (status["status"], "no longer those" in status["message"]) == ("failed", True)
     assert (answer.status_code, answer.headers.get("retry-after")) == (409, None)
-
-
-def test_reports_are_read_only_with_access_and_deleted_with_their_rows(shop: Served) -> None:
-    with shop.client(ANN) as client:
-        report_id = _request(client)
-        _await(client, report_id)
-        execute(shop.database, "DELETE FROM service.user_accounts WHERE account = 'us-1'")
-        hidden = _download(client, report_id).status_code
-        chunks = count_rows(shop.database, "service.report_chunks")
-        execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
-        wait_for(lambda: count_rows(shop.database, "service.report_jobs") == 0)
-
-    assert (hidden, chunks, count_rows(shop.database, "service.report_chunks")) == (404, 1, 0)
 
 
 @pytest.mark.slow
@@ -313,11 +290,11 @@ def test_no_report_is_lost_or_doubled_when_a_worker_is_killed(idle: Served, data
         ids = [_request(client) for _ in range(8)]
         worker = subprocess.Popen([*COMMAND, "service", "worker"], env=variables)
         try:
-            wait_for(lambda: count_rows(idle.database, "service.report_jobs", _BEGUN))
+            wait_for(lambda: idle.count_rows("service.report_jobs", _BEGUN))
         finally:
             worker.kill()
             worker.wait()
-        interrupted = count_rows(idle.database, "service.report_jobs", _BEGUN)
+        interrupted = idle.count_rows("service.report_jobs", _BEGUN)
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             states = {_await(client, report_id)["status"] for report_id in ids}
@@ -325,7 +302,7 @@ def test_no_report_is_lost_or_doubled_when_a_worker_is_killed(idle: Served, data
 
     assert (states, len(json.loads(text))) == ({"completed"}, 1_000)
     # Each interruption counts as an attempt.
-    assert stored(idle.database, "SELECT sum(attempts) - 8 FROM service.report_jobs") == [(interrupted,)] != [(0,)]
+    assert idle.stored("SELECT sum(attempts) - 8 FROM service.report_jobs") == [(interrupted,)] != [(0,)]
 
 
 def test_stopped_workers_and_lost_connections_use_up_no_attempts(idle: Served, database_url: str) -> None:
@@ -333,22 +310,21 @@ def test_stopped_workers_and_lost_connections_use_up_no_attempts(idle: Served, d
         report_id = _request(client)
         for _ in range(PACE.attempts + 1):
             with running_app(database_url, worker_pace=PACE):
-                wait_for(lambda: stored(idle.database, _END_WRITER))
-                wait_for(lambda: count_rows(idle.database, "service.report_jobs", _BEGUN) == 1)
-            assert count_rows(idle.database, "service.report_jobs", "state = 'processing' AND attempts = 0") == 1
+                wait_for(lambda: idle.stored(_END_WRITER))
+                wait_for(lambda: idle.count_rows("service.report_jobs", _BEGUN) == 1)
+            assert idle.count_rows("service.report_jobs", "state = 'processing' AND attempts = 0") == 1
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
 
 
-def test_a_report_that_cannot_be_written_or_kills_its_workers_fails(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client:
-        killing, broken = _request(client), _request(client)
-        kill = "UPDATE service.report_jobs SET attempts = 5 WHERE id = %s"
-        execute(idle.database, kill, int(killing))
-        execute(idle.database, "ALTER TABLE seller.daily_product_sales RENAME COLUMN taxes TO taxed")
-        with running_app(database_url, worker_pace=PACE):
-            statuses = [_await(client, report_id) for report_id in (killing, broken)]
+def test_a_report_that_is_broken_or_kills_its_workers_fails(idle: Served, database_url: str, ann: httpx.Client) -> None:
+    killing, broken = _request(ann), _request(ann)
+    kill = "UPDATE service.report_jobs SET attempts = 5 WHERE id = %s"
+    idle.execute(kill, int(killing))
+    idle.execute("ALTER TABLE seller.daily_product_sales RENAME COLUMN taxes TO taxed")
+    with running_app(database_url, worker_pace=PACE):
+        statuses = [_await(ann, report_id) for report_id in (killing, broken)]
 
     assert [status["status"] for status in statuses] == ["failed", "failed"]
     assert "failed in each of 5 attempts" in statuses[0]["message"]
@@ -366,45 +342,36 @@ async def _write_with_two_workers(store: Store) -> None:
             assert await reserve_report(second) is None
 
 
-def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client:
-        report_id = _request(client)
-        with_store(database_url, _write_with_two_workers)
+def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str, ann: httpx.Client) -> None:
+    report_id = _request(ann)
+    with_store(database_url, _write_with_two_workers)
 
-        assert _status(client, report_id)["status"] == "completed"
-        assert len(_rows(client, report_id)) == 3
+    assert _status(ann, report_id)["status"] == "completed"
+    assert len(_rows(ann, report_id)) == 3
 
 
 @pytest.mark.slow
-def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str) -> None:
+def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str, ann: httpx.Client) -> None:
     name, rest = "椿, =x\n" * 500, (None, 1, *[Decimal(1)] * 4, DAY)
-    insert_rows(idle.database, DAILY, "us-1", [(DAY, f"S-{number}", name, *rest) for number in range(4_000)])
-    with idle.client(ANN) as client:
-        report_id = _request(client)
-        tracemalloc.start()
-        try:
-            with_store(database_url, _write)
-            _, while_written = tracemalloc.get_traced_memory()
-            tracemalloc.reset_peak()
-            sizes = []
-            for form in ("json", "csv"):
-                query = {**US, "report_id": report_id, "format": form}
-                with client.stream("GET", "/reports/download", params=query) as got:
-                    sizes.append(sum(len(chunk) for chunk in got.iter_bytes()))
-            _, while_read = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
+    idle.insert_rows(DAILY, "us-1", [(DAY, f"S-{number}", name, *rest) for number in range(4_000)])
+    report_id = _request(ann)
+    tracemalloc.start()
+    try:
+        with_store(database_url, _write_with_two_workers)
+        _, while_written = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        sizes = []
+        for form in ("json", "csv"):
+            query = {**US, "report_id": report_id, "format": form}
+            with ann.stream("GET", "/reports/download", params=query) as got:
+                sizes.append(sum(len(chunk) for chunk in got.iter_bytes()))
+        _, while_read = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
 
     assert min(sizes) > 16_000_000
     assert while_written < 12_000_000
     assert while_read < 16_000_000
-
-
-async def _write(store: Store) -> None:
-    async with store.connection() as connection, connection.transaction():
-        job = await reserve_report(connection)
-        assert job is not None
-        await write_report(store, connection, job, most_bytes=1 << 30)
 
 
 @pytest.mark.parametrize(
