@@ -29,10 +29,11 @@ SHELVES, SHIPMENTS, ALERTS = "/warehouse/list", "/warehouse/inbound-shipments", 
 
 _FIFTH, _SIXTH = {"start_date": "2026-03-05"}, {"end_date": "2026-03-06"}
 _DAYS = {**_FIFTH, **_SIXTH}
-_EIGHTH = {"end_date": "2026-03-08"}
+_EIGHTH, _ONE_DAY = {"end_date": "2026-03-08"}, {**_FIFTH, "end_date": "2026-03-05"}
 _ORDERS, _SALES, _SMALL = {"per_page": "250"}, {"per_page": "500"}, {"per_page": "20"}
 _PRODUCTS = {"view_by": "product", "group_by": "sku"}
-_COMBINED = {**_PRODUCTS, "period_by": "Month"}
+_COMBINED, _MONTHS = {**_PRODUCTS, "period_by": "Month"}, {"view_by": "date", "group_by": "month"}
+_START, _END, _PACE = "velocity_start_date", "velocity_end_date", "velocity_30_days of MUG"
 _PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
 _NONE = "without"
 _ELEMENT = COST_PERIOD["data"][0]["cost_elements"][0]
@@ -60,7 +61,7 @@ def _ask(client: httpx.Client, path: str, query: Mapping[str, str]) -> Any:
         (SHIPMENTS, _SMALL, SHIPMENT),
         (
             DASHBOARD,
-            {**_COMBINED, **_FIFTH, "end_date": "2026-03-05"},
+            {**_COMBINED, **_ONE_DAY},
             {
                 "sku": MUG,
                 "asin": "B0MUG",
@@ -132,6 +133,13 @@ def _days(
     yield path, {**query, **_FIFTH}, "end_date", field, {**last, "2026-04-05": both}
 
 
+def _channels(path: str, query: Mapping[str, str], field: str, own: str, other: str) -> _Case:
+    """Return the effects of the sales channel on a list that has a row of each."""
+    effects = {_NONE: [own, other], "platform": [own], "non-platform": [other]}
+    return path, {**query, **_DAYS}, "sales_channel", field, effects
+
+
+_CONVERTED = {_NONE: [40], "USD": [40], "EUR": [32]}
 EFFECTS: Sequence[_Case] = [
     *_days(ORDERS, _ORDERS, "platform_order_id", ["305-1"], ["305-2"]),
     *_days(DASHBOARD, _PRODUCTS, "sku", [MUG], [BOWL], both=[BOWL, MUG]),
@@ -139,52 +147,14 @@ EFFECTS: Sequence[_Case] = [
     *_days(LEDGER, _SALES, "transaction_type", ["Fee", "Order"], ["Refund"]),
     # A path and its query; the parameter; the compared field of each row, or `#` for their number; the field's values
     # by the values of the parameter, and under `without` those without it.
-    (
-        ORDERS,
-        {**_ORDERS, **_DAYS},
-        "sales_channel",
-        "platform_order_id",
-        {_NONE: ["305-1", "305-2"], "platform": ["305-1"], "non-platform": ["305-2"]},
-    ),
-    (
-        DASHBOARD,
-        {**_DAYS, "view_by": "date", "group_by": "month"},
-        "period_by",
-        "date",
-        {key: ["March 2026"] for key in (_NONE, *_PERIODS)},
-    ),
-    *(
-        (
-            path,
-            {**query, **_FIFTH, "end_date": "2026-03-05"},
-            "currency",
-            "product_sales",
-            {_NONE: [40], "USD": [40], "EUR": [32]},
-        )
-        for path, query in ((DASHBOARD, _PRODUCTS), (DAILY_SALES, _SALES))
-    ),
-    (
-        DAILY_SALES,
-        {**_SALES, **_DAYS},
-        "sales_channel",
-        "sku",
-        {_NONE: [MUG, BOWL], "platform": [MUG], "non-platform": [BOWL]},
-    ),
+    _channels(ORDERS, _ORDERS, "platform_order_id", "305-1", "305-2"),
+    _channels(DAILY_SALES, _SALES, "sku", MUG, BOWL),
+    (DASHBOARD, {**_MONTHS, **_DAYS}, "period_by", "date", {key: ["March 2026"] for key in (_NONE, *_PERIODS)}),
+    (DASHBOARD, {**_PRODUCTS, **_ONE_DAY}, "currency", "product_sales", _CONVERTED),
+    (DAILY_SALES, {**_SALES, **_ONE_DAY}, "currency", "product_sales", _CONVERTED),
     # 6 units were sold on the 5th and 6th, of which 4 are the mug's.
-    (
-        STOCKS,
-        {**_SMALL, "velocity_end_date": "2026-03-06"},
-        "velocity_start_date",
-        "velocity_30_days of MUG",
-        {_NONE: Decimal("0.13"), "2026-03-05": 2, "2026-03-06": 0},
-    ),
-    (
-        STOCKS,
-        {**_SMALL, "velocity_start_date": "2026-03-05"},
-        "velocity_end_date",
-        "velocity_30_days of MUG",
-        {_NONE: Decimal("0.80"), "2026-03-05": 4, "2026-03-06": 2},
-    ),
+    (STOCKS, {**_SMALL, _END: "2026-03-06"}, _START, _PACE, {_NONE: Decimal("0.13"), "2026-03-05": 2, "2026-03-06": 0}),
+    (STOCKS, {**_SMALL, _START: "2026-03-05"}, _END, _PACE, {_NONE: Decimal("0.80"), "2026-03-05": 4, "2026-03-06": 2}),
     (ALERTS, {}, "notification_type", "#", {"inventory_alerts": 1, "price_alerts": 100, "restock_alerts": 1}),
     (COSTS, {}, "sku", "from_date", {MUG: ["2026-01-01"], BOWL: []}),
     (COSTS, {}, "asin", "from_date", {"B0MUG": ["2026-01-01"], "B0BOWL": []}),
@@ -194,7 +164,7 @@ _BEYOND: Sequence[tuple[str, Mapping[str, str], str, str]] = [
     (DASHBOARD, {**_PRODUCTS, **_EIGHTH}, "start_date", "2026-03-09"),
     (DAILY_SALES, {**_SALES, **_EIGHTH}, "start_date", "2026-03-09"),
     (LEDGER, {**_SALES, **_EIGHTH}, "start_date", "2026-03-09"),
-    (STOCKS, {**_SMALL, "velocity_end_date": "2026-03-06"}, "velocity_start_date", "2026-03-07"),
+    (STOCKS, {**_SMALL, _END: "2026-03-06"}, _START, "2026-03-07"),
     *((DASHBOARD, {**_DAYS, "view_by": "product"}, "group_by", each) for each in ("day", "week", "month", "year")),
     *((DASHBOARD, {**_DAYS, "view_by": "date"}, "group_by", each) for each in ("sku", "asin", "parent_asin")),
 ]
@@ -230,7 +200,5 @@ def test_every_parameter_of_a_list_has_an_effect_here(ann: httpx.Client) -> None
     assert {(path, name) for path, name in served if name not in others} == {
         (path, parameter) for path, _, parameter, *_ in EFFECTS
     }
-    assert tested == {path for path in paths if "get" in paths[path] and path.split("/")[1] in _AREAS}
-
-
-_AREAS = ("sales", "inventory", "cogs", "notifications")
+    areas = ("/sales/", "/inventory/", "/cogs/", "/notifications/")
+    assert tested == {path for path in paths if "get" in paths[path] and path.startswith(areas)}

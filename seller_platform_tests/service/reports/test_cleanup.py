@@ -3,50 +3,49 @@
 from datetime import timedelta
 from functools import partial
 
+import httpx
 import pytest
 
 from seller_platform.service.reports.worker import delete_expired
 from seller_platform_tests.support.served import ANN, Served, issue_token, submit, with_connection
-from seller_platform_tests.support.stored_rows import count_rows, execute
 
 _TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")
 
 
-def _tidy(database_url: str) -> dict[str, int]:
-    deleted = with_connection(database_url, partial(delete_expired, kept_days=7))
+def _tidy(service: Served) -> dict[str, int]:
+    deleted = with_connection(service.database.url, partial(delete_expired, kept_days=7))
     return {kind: count for kind, count in deleted.items() if count}
 
 
 def _counts(service: Served) -> dict[str, int]:
-    return {table: count_rows(service.database, f"service.{table}") for table in _TABLES}
+    return {table: service.count_rows(f"service.{table}") for table in _TABLES}
 
 
 def _age(service: Served, days: float) -> None:
     """Move all times of expiry into the past."""
     passed = timedelta(days=days)
     for table in ("authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts"):
-        execute(service.database, f"UPDATE service.{table} SET expires_at = expires_at - %s", passed)
+        service.execute(f"UPDATE service.{table} SET expires_at = expires_at - %s", passed)
 
 
-def test_nothing_that_is_of_use_is_deleted(service: Served, database_url: str) -> None:
-    with service.client() as browser:
-        pair = service.exchange(browser, service.code(browser)).json()
-        execute(service.database, "INSERT INTO service.login_attempts VALUES ('account 1', 1, now())")
-        before = _counts(service)
+def test_nothing_that_is_of_use_is_deleted(service: Served, browser: httpx.Client) -> None:
+    pair = service.exchange(browser, service.code(browser)).json()
+    service.execute("INSERT INTO service.login_attempts VALUES ('account 1', 1, now())")
+    before = _counts(service)
 
-        assert _tidy(database_url) == {}
-        assert _counts(service) == before
-        assert service.refresh(browser, pair["refresh_token"]).status_code == 200
+    assert _tidy(service) == {}
+    assert _counts(service) == before
+    assert service.refresh(browser, pair["refresh_token"]).status_code == 200
 
 
-def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served, database_url: str) -> None:
+def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served) -> None:
     with service.client() as browser, service.client() as other:
         service.exchange(browser, service.code(browser))
         submit(other, other.get("/login"), email=ANN, password="wrong")
         _age(service, 16)
-        after_access = _tidy(database_url)
+        after_access = _tidy(service)
         _age(service, 16)
-        after_refresh = _tidy(database_url)
+        after_refresh = _tidy(service)
 
     assert after_access == {"access tokens": 1, "sessions": 1, "login attempts": 2}
     assert after_refresh == {"refresh tokens": 1, "consents": 1}
@@ -54,29 +53,22 @@ def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served, databa
 
 
 @pytest.mark.parametrize("again", ["refresh token", "code"])
-def test_a_second_use_still_revokes_the_consent_after_deletion(service: Served, database_url: str, again: str) -> None:
-    with service.client() as browser:
-        code = service.code(browser)
-        first = service.exchange(browser, code).json()
-        _age(
-            service, 20
-        )  # the first access token and the code have expired; the first refresh token is used, but has not expired
-        second = service.refresh(browser, first["refresh_token"]).json()
-        assert "access tokens" in _tidy(database_url)
+def test_a_second_use_still_revokes_consent_after_deletion(service: Served, again: str, browser: httpx.Client) -> None:
+    code = service.code(browser)
+    first = service.exchange(browser, code).json()
+    _age(service, 20)  # the first access token and the code have expired; the first refresh token is used, and has not
+    second = service.refresh(browser, first["refresh_token"]).json()
+    assert "access tokens" in _tidy(service)
 
-        if again == "code":
-            refused = service.exchange(browser, code)
-        else:
-            refused = service.refresh(browser, first["refresh_token"])
-        ended = service.refresh(browser, second["refresh_token"])
+    refused = service.exchange(browser, code) if again == "code" else service.refresh(browser, first["refresh_token"])
+    ended = service.refresh(browser, second["refresh_token"])
 
-    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
-    assert (ended.status_code, ended.json()["error"]) == (400, "invalid_grant")
+    for answer in (refused, ended):
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
 
 
-def test_what_has_ended_or_expired_otherwise_is_deleted(service: Served, database_url: str) -> None:
-    with service.client() as browser:
-        service.code(browser)  # is not used
+def test_what_has_ended_or_expired_otherwise_is_deleted(service: Served, browser: httpx.Client) -> None:
+    service.code(browser)  # is not used
     issue_token(service.database, ANN)
     for statement in (
         "UPDATE service.authorization_codes SET expires_at = now() - interval '2 hours'",
@@ -85,7 +77,7 @@ def test_what_has_ended_or_expired_otherwise_is_deleted(service: Served, databas
         "INSERT INTO service.reset_links SELECT 'a', min(id), now(), now() - interval '2 hours' FROM service.users",
         "INSERT INTO service.security_events (at, kind) VALUES (now() - interval '401 days', 'logged_out')",
     ):
-        execute(service.database, statement)
+        service.execute(statement)
 
-    assert _tidy(database_url) == {"consents": 2, "reset links": 1, "security events": 1}
+    assert _tidy(service) == {"consents": 2, "reset links": 1, "security events": 1}
     assert (_counts(service)["access_tokens"], _counts(service)["authorization_codes"]) == (0, 0)

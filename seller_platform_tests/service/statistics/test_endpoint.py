@@ -1,6 +1,7 @@
 """Tests the statistics dashboard against a computation in Python, over the sandbox's rows."""
 
 import json
+from calendar import month_name
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,10 +20,9 @@ from seller_platform.contract import dataset_named
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.groups import set_group
-from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, ask, body_of, running_app
+from seller_platform_tests.support.served import ANN, BOB, CALLBACK, Served, add_user, ask, body_of, running_app
 from seller_platform_tests.support.stored_rows import execute
 from seller_platform_tests.support.stored_rows import stored as rows_stored
 
@@ -86,19 +86,28 @@ class Sums:
 
 
 @pytest.fixture(scope="module")
-def dashboard(databases: Databases) -> Iterator[tuple[Served, Stored]]:
+def dashboard(databases: Databases) -> Iterator[Served]:
     with databases.lent() as database:
-        load_sandbox(database, accounts=3, months=3, orders_per_month=300, today=TODAY)
+        sandbox = load_sandbox(database, accounts=3, months=3, orders_per_month=300, today=TODAY)
+        keys = [account.key for account in sandbox.accounts]
+        for email, granted, members in ((ANN, keys, keys), (BOB, keys[2:], ())):
+            add_user(database, email, granted)
+            set_group(database, email, "All", members)
+        _make_costs_awkward(database, keys[0])
         client_id, secret = add_application(database, "Reader", CALLBACK)
-        stored = read_stored(database)
-        for email in (ANN, BOB):
-            add_user(database, email, email, PASSWORD)
-            grant_accounts(database, email, stored.keys if email == ANN else stored.keys[2:])
-            set_group(database, email, "All", stored.keys if email == ANN else ())
-        _make_costs_awkward(database, stored.keys[0])
-        stored.costs = read_stored(database).costs
         with running_app(database.url) as base_url:
-            yield Served(base_url, database, client_id, secret), stored
+            yield Served(base_url, database, client_id, secret)
+
+
+@pytest.fixture(scope="module")
+def stored(dashboard: Served) -> Stored:
+    return read_stored(dashboard.database)
+
+
+@pytest.fixture(scope="module")
+def ann(dashboard: Served) -> Iterator[httpx.Client]:
+    with dashboard.client(ANN) as client:
+        yield client
 
 
 def _make_costs_awkward(database: Database, account: str) -> None:
@@ -163,17 +172,11 @@ def label_of(period: str | None, day: date) -> str | None:
         None: None,
         "Date": day.isoformat(),
         "Week": f"Week {week} {year:04d}",
-        "Month": f"{MONTHS[day.month - 1]} {day.year:04d}",
+        "Month": f"{month_name[day.month]} {day.year:04d}",
         "Quarter": f"Q{(day.month + 2) // 3} {day.year:04d}",
         "Semester": f"H{1 if day.month < 7 else 2} {day.year:04d}",
         "Year": f"{day.year:04d}",
     }[period]
-
-
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 
 
 def expected_sums(
@@ -207,15 +210,14 @@ def expected_sums(
     return sums
 
 
-def _get(served: Served, email: str = ANN, /, **query: object) -> httpx.Response:
-    with served.client(email) as client:
-        return ask(client, PATH, **{"start_date": FIRST, "end_date": LAST, **query})
+def _get(client: httpx.Client, **query: object) -> httpx.Response:
+    return ask(client, PATH, **{"start_date": FIRST, "end_date": LAST, **query})
 
 
-def _rows(served: Served, **query: object) -> list[dict[str, Any]]:
+def _rows(client: httpx.Client, **query: object) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for page in range(1, 100):
-        body = body_of(_get(served, page=page, **query))
+        body = body_of(_get(client, page=page, **query))
         rows += body["data"]
         if page >= body["last_page"]:
             assert body["total"] == len(rows)
@@ -241,18 +243,16 @@ LEGAL = [
 PERIOD_OF = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
 
 
-@pytest.mark.parametrize(
-    ("view", "group", "period", "currency"), [*((*view, "EUR") for view in LEGAL), (*LEGAL[0], "JPY")]
-)
+@pytest.mark.parametrize(("combination", "currency"), [*((view, "EUR") for view in LEGAL), (LEGAL[0], "JPY")], ids=str)
 def test_every_combination_has_the_sums_of_all_accounts_in_one_currency(
-    dashboard: tuple[Served, Stored], view: str, group: str, period: str | None, currency: str
+    ann: httpx.Client, stored: Stored, combination: tuple[str, str, str | None], currency: str
 ) -> None:
-    served, stored = dashboard
+    view, group, period = combination
     dimension = group if view == "product" else None
     part = period if view == "product" else PERIOD_OF[group]
     expected = expected_sums(stored, stored.keys, dimension, part, currency)
 
-    rows = _rows(served, group_title="All", view_by=view, group_by=group, period_by=period, currency=currency)
+    rows = _rows(ann, group_title="All", view_by=view, group_by=group, period_by=period, currency=currency)
 
     by_key = {(row.get(group) if dimension else None, row.get("date")): row for row in rows}
     assert len(by_key) == len(rows)
@@ -267,8 +267,7 @@ def test_every_combination_has_the_sums_of_all_accounts_in_one_currency(
             assert tuple(rows[0]) == tuple(column.name for column in dataset.columns)
 
 
-def test_pages_are_parts_of_one_order(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
+def test_pages_are_parts_of_one_order(ann: httpx.Client, stored: Stored) -> None:
     query: dict[str, Any] = {
         "account_title": stored.titles[stored.keys[0]],
         "view_by": "product",
@@ -276,9 +275,9 @@ def test_pages_are_parts_of_one_order(dashboard: tuple[Served, Stored]) -> None:
         "period_by": "Date",
     }
 
-    by_500, by_2000 = (_rows(served, **query, per_page=size) for size in (500, 2000))
-    unsaid = _get(served, **query).json()
-    past = _get(served, **query, page=2**63 - 1).json()
+    by_500, by_2000 = (_rows(ann, **query, per_page=size) for size in (500, 2000))
+    unsaid = _get(ann, **query).json()
+    past = _get(ann, **query, page=2**63 - 1).json()
 
     assert by_500 == by_2000
     assert unsaid["per_page"] == 500
@@ -287,14 +286,13 @@ def test_pages_are_parts_of_one_order(dashboard: tuple[Served, Stored]) -> None:
     assert all(one < other for one, other in pairwise(keys))
 
 
-def test_a_date_view_compares_each_row_with_the_period_before(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
+def test_a_date_view_compares_each_row_with_the_period_before(ann: httpx.Client, stored: Stored) -> None:
     account = stored.keys[0]
     currency = stored.currencies[account]
     by_month = expected_sums(stored, [account], None, "Month", currency, days=(date(2025, 11, 1), LAST))
     asked = expected_sums(stored, [account], None, "Month", currency)
 
-    rows = _rows(served, account_title=stored.titles[account], view_by="date", group_by="month")
+    rows = _rows(ann, account_title=stored.titles[account], view_by="date", group_by="month")
 
     before = {"December 2025": by_month[None, "November 2025"], "January 2026": asked[None, "December 2025"]}
     assert [row["date"] for row in rows] == list(before)
@@ -307,15 +305,14 @@ def test_a_date_view_compares_each_row_with_the_period_before(dashboard: tuple[S
         }
 
 
-def test_a_product_is_compared_with_as_many_days_before(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
+def test_a_product_is_compared_with_as_many_days_before(ann: httpx.Client, stored: Stored) -> None:
     account = stored.keys[0]
     currency, length = stored.currencies[account], (LAST - FIRST).days + 1
     before = (FIRST - timedelta(days=length), FIRST - timedelta(days=1))
     now = expected_sums(stored, [account], "asin", None, currency)
     then = expected_sums(stored, [account], "asin", None, currency, days=before)
 
-    rows = _rows(served, account_title=stored.titles[account], view_by="product", group_by="asin")
+    rows = _rows(ann, account_title=stored.titles[account], view_by="product", group_by="asin")
 
     for row in rows:
         key = (row["asin"], None)
@@ -325,18 +322,17 @@ def test_a_product_is_compared_with_as_many_days_before(dashboard: tuple[Served,
         assert row["velocity"] == (Decimal(now[key].units) / length).quantize(CENT, ROUND_HALF_UP)
 
 
-def test_the_fields_of_the_stock_are_those_of_the_newest_snapshots(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
+def test_the_stock_is_that_of_the_newest_snapshots(dashboard: Served, ann: httpx.Client, stored: Stored) -> None:
     account = stored.keys[0]
     statement = (
         "SELECT sku, afn_fulfillable_quantity, (SELECT sum(quantity) FROM seller.warehouse_stock AS shelf "
         "WHERE (shelf.account, shelf.sku) = (stock.account, stock.sku)), buybox_price, sales_rank "
         "FROM seller.inventory AS stock JOIN service.products USING (account, sku) WHERE account = %s"
     )
-    expected = {sku: tuple(values) for sku, *values in rows_stored(served.database, statement, account)}
+    expected = {sku: tuple(values) for sku, *values in dashboard.stored(statement, account)}
 
     rows = _rows(
-        served, account_title=stored.titles[account], view_by="product", group_by="sku", end_date=TODAY, per_page=2000
+        ann, account_title=stored.titles[account], view_by="product", group_by="sku", end_date=TODAY, per_page=2000
     )
 
     fields = ("inventory", "local_inventory", "buybox_price", "sales_rank")
@@ -347,12 +343,11 @@ def test_the_fields_of_the_stock_are_those_of_the_newest_snapshots(dashboard: tu
 
 
 @pytest.mark.parametrize("days", [("0001-01-01", "9999-12-31"), ("0001-01-01", "0001-01-01"), ("9999-12-31",) * 2])
-def test_the_ends_of_the_calendar_are_days_like_others(dashboard: tuple[Served, Stored], days: tuple[str, str]) -> None:
-    served, stored = dashboard
+def test_the_ends_of_the_calendar_are_days(ann: httpx.Client, stored: Stored, days: tuple[str, str]) -> None:
     query = {"account_title": stored.titles[stored.keys[0]], "start_date": days[0], "end_date": days[1]}
 
     for view, group, period in LEGAL[::3]:
-        body_of(_get(served, **query, view_by=view, group_by=group, period_by=period))
+        body_of(_get(ann, **query, view_by=view, group_by=group, period_by=period))
 
 
 WINDOWS = [(FIRST, LAST), (LAST, LAST), (date(2025, 1, 1), date(2025, 1, 31)), (date.min, date.max), (FIRST, None)]
@@ -360,18 +355,16 @@ WINDOWS = [(FIRST, LAST), (LAST, LAST), (date(2025, 1, 1), date(2025, 1, 31)), (
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
-    dashboard: tuple[Served, Stored], window: tuple[date, date | None]
+    dashboard: Served, ann: httpx.Client, stored: Stored, window: tuple[date, date | None]
 ) -> None:
-    served, stored = dashboard
     account = stored.keys[0]
     first, last = window[0], window[1] or date(2026, 3, 9)  # today in Los Angeles, by the tests' clock
     length = (last - first).days + 1
     statement = "SELECT sku, lead_time_days FROM service.products WHERE account = %s"
-    leads = dict(rows_stored(served.database, statement, account))
+    leads = dict(dashboard.stored(statement, account))
 
     def rows(**query: object) -> list[dict[str, Any]]:
-        with served.client(ANN) as client:
-            answer = ask(client, "/inventory/list", account_title=stored.titles[account], per_page=2000, **query)
+        answer = ask(ann, "/inventory/list", account_title=stored.titles[account], per_page=2000, **query)
         return list(body_of(answer)["data"])
 
     ends = {} if window[1] is None else {"velocity_end_date": last}
@@ -394,13 +387,11 @@ def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
         assert row["restock_quantity_suggested"] == max(0, ceil(velocity * (lead + 30)) - sellable - inbound)
 
 
-def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
+def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(ann: httpx.Client, stored: Stored) -> None:
     query = {"account_title": stored.titles[stored.keys[0]], "per_page": "2000"}
     days = {"velocity_start_date": str(TODAY - timedelta(days=30)), "velocity_end_date": str(TODAY - timedelta(days=1))}
 
-    with served.client(ANN) as client:
-        plain, windowed = (client.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))
+    plain, windowed = (ann.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))
 
     assert plain == windowed
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.sums.costs import CHANGED
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
@@ -23,8 +24,9 @@ from seller_platform_tests.service.statistics.test_endpoint import (
     expected_sums,
     read_stored,
 )
+from seller_platform_tests.support.cost_shop import period as cost_period
 from seller_platform_tests.support.served import ANN, Served, add_product, ask, body_of, locked_sums
-from seller_platform_tests.support.stored_rows import execute, store_slice, stored
+from seller_platform_tests.support.stored_rows import store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 US = "us-1"
@@ -40,8 +42,7 @@ def shop(service: Served) -> Served:
         add_product(service.database, US, sku, f"B{number}", f"P{number // 2}")
     for day in range(120):
         for currency, rate in (("EUR", Decimal(1)), ("USD", Decimal("1.083517") + day), ("GBP", Decimal("0.85") + day)):
-            execute(
-                service.database,
+            service.execute(
                 "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)",
                 *(date(2026, 1, 1) + timedelta(days=day), currency, rate),
             )
@@ -83,34 +84,18 @@ def _change(random: Random, dataset: Dataset, rows: Sequence[Row]) -> list[Row]:
 def _write_costs(served: Served, random: Random) -> None:
     """Replace the costs of a product as no program of ours does, so that nothing but the rows shows it."""
     sku = random.choice(SKUS)
-    execute(served.database, "DELETE FROM seller.cost_periods WHERE sku = %s", sku)
+    served.execute("DELETE FROM seller.cost_periods WHERE sku = %s", sku)
     first = DAYS[0] + timedelta(days=random.randrange(40))
     elements = [
         {"amount": f"{random.randrange(5000) / 1000}", "currency": currency}
         for currency in random.choice((("USD",), ("USD", "GBP"), ("GBP", "EUR", "USD")))
     ]
     for start in (first, first + timedelta(days=9)):
-        execute(
-            served.database,
-            "INSERT INTO seller.cost_periods "
-            "(sku, from_date, to_date, cost_elements, local_day, account, load_id, page) "
-            "VALUES (%s, %s, %s, %s::jsonb, '2026-03-01', %s, 0, 0)",
-            *(sku, start, start + timedelta(days=20), json.dumps(elements), US),
-        )
+        last, written_on = start + timedelta(days=20), date(2026, 3, 1)
+        served.insert_rows(COST_PERIODS, US, [(sku, start, last, json.dumps(elements), written_on)])
 
 
-def _change_a_rate(served: Served, random: Random) -> None:
-    day = DAYS[0] + timedelta(days=random.randrange(60))
-    execute(
-        served.database,
-        "UPDATE service.exchange_rates SET per_euro = per_euro + 1 WHERE day = %s AND currency <> 'EUR'",
-        day,
-    )
-
-
-def _different(
-    served: Served, currency: str | None, views: Sequence[tuple[str, str, str | None]] = LEGAL
-) -> list[object]:
+def _wrong(served: Served, currency: str | None, views: Sequence[tuple[str, str, str | None]] = LEGAL) -> list[object]:
     """Return the combinations whose answers are not those of a computation from the rows."""
     shop_rows = read_stored(served.database)
     different: list[object] = []
@@ -156,18 +141,23 @@ def test_every_combination_agrees_with_the_rows_after_any_change(shop: Served, d
             revert(shop.database, receipts.pop().id)
             receipts.clear()
 
+    def change_a_rate() -> None:
+        day = DAYS[0] + timedelta(days=random.randrange(60))
+        statement = "UPDATE service.exchange_rates SET per_euro = per_euro + 1 WHERE day = %s AND currency <> 'EUR'"
+        shop.execute(statement, day)
+
     def forget() -> None:
-        execute(shop.database, "DELETE FROM service.summaries WHERE account = %s", US)
+        shop.execute("DELETE FROM service.summaries WHERE account = %s", US)
 
     for dataset in (DAILY, LEDGER):
         for window in MONTHS:
             read[dataset, window] = (_sales if dataset == DAILY else _ledger)(random, window)
             _store(shop, dataset, window, read[dataset, window])
     changes: list[Callable[[], None]] = [load, lambda: _write_costs(shop, random), load, load_while_another_sums, undo]
-    different = _different(shop, None)
-    for change in (*changes, forget, lambda: _change_a_rate(shop, random), *random.choices(changes, k=3)):
+    different = _wrong(shop, None)
+    for change in (*changes, forget, change_a_rate, *random.choices(changes, k=3)):
         change()
-        different += _different(shop, random.choice((None, "EUR")), random.sample(LEGAL, 8))
+        different += _wrong(shop, random.choice((None, "EUR")), random.sample(LEGAL, 8))
 
     assert different == []
 
@@ -179,8 +169,8 @@ def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Serv
         _store(shop, LEDGER, window, _ledger(random, window))
 
     def summed() -> dict[tuple[str, str], datetime]:
-        assert [_different(shop, currency, FEW) for currency in (None, "EUR")] == [[], []]
-        months = stored(shop.database, "SELECT target, month::text, summed_at FROM service.product_months")
+        assert [_wrong(shop, currency, FEW) for currency in (None, "EUR")] == [[], []]
+        months = shop.stored("SELECT target, month::text, summed_at FROM service.product_months")
         return {(target, month): at for target, month, at in months}
 
     def again(before: dict[tuple[str, str], datetime], after: dict[tuple[str, str], datetime]) -> set[tuple[str, str]]:
@@ -190,11 +180,9 @@ def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Serv
     first, second = summed(), summed()
     _store(shop, LEDGER, MONTHS[1], _ledger(random, MONTHS[1]))
     third = summed()
-    execute(
-        shop.database, "UPDATE service.exchange_rates SET per_euro = 7 WHERE day = '2026-04-02' AND currency = 'USD'"
-    )
+    shop.execute("UPDATE service.exchange_rates SET per_euro = 7 WHERE day = '2026-04-02' AND currency = 'USD'")
     with locked_sums(database_url):
-        assert _different(shop, "EUR", FEW) == []
+        assert _wrong(shop, "EUR", FEW) == []
     fourth = summed()
 
     assert len(first) == 6
@@ -208,30 +196,20 @@ def test_the_sums_of_few_currencies_are_kept(shop: Served) -> None:
     _store(shop, DAILY, MONTHS[0], _sales(Random(9), MONTHS[0]))
     _store(shop, LEDGER, MONTHS[0], _ledger(Random(9), MONTHS[0]))
     for currency in currencies[2:]:
-        execute(
-            shop.database,
+        shop.execute(
             "INSERT INTO service.exchange_rates SELECT day, %s, 2 FROM service.exchange_rates WHERE currency = 'EUR'",
             currency,
         )
 
-    different = [_different(shop, currency, FEW) for currency in currencies]
+    different = [_wrong(shop, currency, FEW) for currency in currencies]
 
-    kept = stored(shop.database, "SELECT DISTINCT target FROM service.product_months ORDER BY 1")
+    kept = shop.stored("SELECT DISTINCT target FROM service.product_months ORDER BY 1")
     assert (different, kept) == ([[]] * 5, [(currency,) for currency in sorted(currencies[1:])])
 
 
 def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url: str) -> None:
     _store(shop, DAILY, MONTHS[1], _sales(Random(6), MONTHS[1]))
-    body = {
-        "account_title": "Shop US",
-        "sku": "A",
-        "data": [
-            {
-                "dates": {"from_date": "2026-03-01", "to_date": "2026-03-20"},
-                "cost_elements": [{"cost_element": "Freight", "amount": 1.25, "currency": "USD"}],
-            }
-        ],
-    }
+    body = {"account_title": "Shop US", "sku": "A", "data": [cost_period("2026-03-01", "2026-03-20", 1.25)]}
     statement = (
         "SELECT (SELECT sum(amount) FROM service.day_sums WHERE kind = 'cost'), "
         "(SELECT 1.25 * sum(units_ordered) FROM seller.daily_product_sales "

@@ -13,7 +13,7 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform_tests.service.statistics.test_endpoint import PATH, PERIODS, label_of
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, Served, ask, body_of
-from seller_platform_tests.support.stored_rows import connect, execute, insert_rows
+from seller_platform_tests.support.stored_rows import connect
 
 DAILY, INVENTORY, LEDGER, COSTS = map(
     dataset_named, ("daily_product_sales", "inventory", "transactions", "cost_periods")
@@ -23,12 +23,12 @@ BY_PRODUCT, BY_DATE, US = dataset_named("sales_by_product"), dataset_named("sale
 
 def _sell(served: Served, day: str, sku: str, units: int, sales: str, *, asin: str | None = "ASIN") -> None:
     row = (day, sku, f"Name of {sku}", asin, units, sales, "0.00", "0.00", "0.00", day)
-    insert_rows(served.database, DAILY, "us-1", [row])
+    served.insert_rows(DAILY, "us-1", [row])
 
 
 def _post(served: Served, day: str, kind: str, amount: str, sku: str | None, *, currency: str | None = "USD") -> None:
     row = (f"{day}T12:00:00-08:00", kind, "order", sku, kind, 1, amount, currency, None, day)
-    insert_rows(served.database, LEDGER, "us-1", [row])
+    served.insert_rows(LEDGER, "us-1", [row])
 
 
 def _get(served: Served, **query: str) -> httpx.Response:
@@ -45,19 +45,18 @@ def _pick(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
-def test_a_sale_without_a_sku_is_listed_and_counted(service: Served) -> None:
+def test_a_sale_without_a_sku_is_listed_and_counted(service: Served, ann: httpx.Client) -> None:
     _sell(service, "2026-03-01", "A", 1, "10.00")
-    insert_rows(service.database, DAILY, "us-1", [("2026-03-01", *[None] * 8, "2026-03-01")])
-    insert_rows(service.database, INVENTORY, "us-1", [(None,) * 12 + ("2026-03-02",)])
+    service.insert_rows(DAILY, "us-1", [("2026-03-01", *[None] * 8, "2026-03-01")])
+    service.insert_rows(INVENTORY, "us-1", [(None,) * 12 + ("2026-03-02",)])
 
-    with service.client(ANN) as client:
-        listed = [
-            client.get(path, params={"account_title": "Shop US", "per_page": "500", **days})
-            for path, days in (
-                (DAILY.path, {"start_date": "2026-03-01", "end_date": "2026-03-02"}),
-                (INVENTORY.path, {"velocity_start_date": "2026-03-01", "velocity_end_date": "2026-03-02"}),
-            )
-        ]
+    listed = [
+        ann.get(path, params={"account_title": "Shop US", "per_page": "500", **days})
+        for path, days in (
+            (DAILY.path, {"start_date": "2026-03-01", "end_date": "2026-03-02"}),
+            (INVENTORY.path, {"velocity_start_date": "2026-03-01", "velocity_end_date": "2026-03-02"}),
+        )
+    ]
     by_sku = _rows(service, view_by="product", group_by="sku")
 
     assert [[row["sku"] for row in answer.json()["data"]] for answer in listed] == [["A", None], [None]]
@@ -67,11 +66,8 @@ def test_a_sale_without_a_sku_is_listed_and_counted(service: Served) -> None:
 def test_a_product_that_left_the_stock_keeps_the_name_it_was_sold_under(service: Served) -> None:
     _sell(service, "2026-03-01", "GONE", 2, "10.00", asin="B1")
     _sell(service, "2026-03-01", "HERE", 1, "5.00", asin="B1")
-    insert_rows(
-        service.database,
-        INVENTORY,
-        "us-1",
-        [("HERE", "Name now", "B1", "X", 4, 0, 0, 4, "1.00", 4, None, None, "2026-03-02")],
+    service.insert_rows(
+        INVENTORY, "us-1", [("HERE", "Name now", "B1", "X", 4, 0, 0, 4, "1.00", 4, None, None, "2026-03-02")]
     )
     _post(service, "2026-03-02", "Fee", "-1.50", "ONLY FEES")
 
@@ -97,23 +93,18 @@ def test_fees_are_the_entries_of_that_type_however_they_came_and_went(service: S
     _post(service, "2026-03-01", "Order", "7.00", "A")
     _post(service, "2026-03-01", "Fee", "-39.99", None)
 
-    def platform_fees(view: str, group: str) -> list[tuple[Any, ...]]:
-        return _pick(_rows(service, view_by=view, group_by=group), "platform_fees")
+    def fees() -> list[list[Decimal]]:
+        views = (("date", "day"), ("product", "sku"))
+        return [[row["platform_fees"] for row in _rows(service, view_by=view, group_by=by)] for view, by in views]
 
-    assert (platform_fees("date", "day"), platform_fees("product", "sku")) == (
-        [(Decimal("41.74"),)],
-        [(Decimal("1.75"),)],
-    )
-    execute(service.database, "DELETE FROM seller.transactions WHERE sku IS NULL OR amount = 0.25")
-    assert (platform_fees("date", "day"), platform_fees("product", "sku")) == (
-        [(Decimal("2.00"),)],
-        [(Decimal("2.00"),)],
-    )
-    execute(service.database, "UPDATE seller.transactions SET local_day = '2026-03-02', amount = -3 WHERE amount = -1")
+    assert fees() == [[Decimal("41.74")], [Decimal("1.75")]]
+    service.execute("DELETE FROM seller.transactions WHERE sku IS NULL OR amount = 0.25")
+    assert fees() == [[Decimal("2.00")]] * 2
+    service.execute("UPDATE seller.transactions SET local_day = '2026-03-02', amount = -3 WHERE amount = -1")
     assert _pick(_rows(service, view_by="date", group_by="day"), "date", "platform_fees") == [
         ("2026-03-02", Decimal("6.00"))
     ]
-    execute(service.database, "TRUNCATE seller.transactions")
+    service.execute("TRUNCATE seller.transactions")
     assert _rows(service, view_by="date", group_by="day") == []
 
 
@@ -127,8 +118,8 @@ def test_a_converted_amount_is_rounded_half_away_from_zero(service: Served) -> N
         ("1.0835", "999999999.99", "922934933.08"),
         ("1", "0.01", "0.01"),
     ):
-        execute(service.database, "DELETE FROM service.exchange_rates; DELETE FROM seller.daily_product_sales")
-        execute(service.database, f"INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', {per_euro})")
+        service.execute("DELETE FROM service.exchange_rates; DELETE FROM seller.daily_product_sales")
+        service.execute(f"INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', {per_euro})")
         _sell(service, "2026-03-01", "A", 1, dollars)
 
         answered = _rows(service, view_by="product", group_by="sku", currency="EUR", end_date="2026-03-01")
@@ -137,7 +128,7 @@ def test_a_converted_amount_is_rounded_half_away_from_zero(service: Served) -> N
 
 
 def test_fees_in_another_currency_are_converted_at_the_rate_of_their_day(service: Served) -> None:
-    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    service.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     _post(service, "2026-03-01", "Fee", "-1.00", "A")
     _post(service, "2026-03-01", "Fee", "-1.00", "A", currency="EUR")
     _post(service, "2026-03-01", "Fee", "-1.00", "A", currency=None)
@@ -165,7 +156,7 @@ def test_a_period_without_rows_is_absent_and_the_next_has_no_comparison(service:
 def test_costs_that_are_no_numbers_count_nothing(service: Served) -> None:
     _sell(service, "2026-03-01", "A", 2, "10.00")
     for number, elements in enumerate(('{"amount": 1}', '[1, null, {"amount": "x"}, {"amount": 1.5}]', "null")):
-        insert_rows(service.database, COSTS, "us-1", [("A", f"2026-01-0{number + 1}", None, elements, "2026-03-01")])
+        service.insert_rows(COSTS, "us-1", [("A", f"2026-01-0{number + 1}", None, elements, "2026-03-01")])
 
     assert _pick(_rows(service, view_by="product", group_by="sku"), "product_cost", "profit", "roi") == [
         (Decimal("3.00"), Decimal("7.00"), Decimal("233.33"))
@@ -214,13 +205,13 @@ def _load_products(served: Served, window: Window, *skus: str) -> None:
     """Store products of a window, as a load of it does."""
     label = f"{window.start:%B %Y}"
     rows = [(sku, "ASIN", f"Name of {sku}", label, *FIGURES, window.start) for sku in skus]
-    insert_rows(served.database, BY_PRODUCT, US, rows)
+    served.insert_rows(BY_PRODUCT, US, rows)
     mark_loaded(served.database, BY_PRODUCT, US, window)
 
 
 def _load_days(served: Served, days: Sequence[date]) -> None:
     trend = json.dumps({"units_ordered": 50.5, "product_sales": None, "profit": -1})
-    insert_rows(served.database, BY_DATE, US, [(day, *FIGURES, trend, day) for day in days])
+    served.insert_rows(BY_DATE, US, [(day, *FIGURES, trend, day) for day in days])
     for day in days:
         mark_loaded(served.database, BY_DATE, US, Window.day(day))
 
@@ -233,19 +224,8 @@ def test_whole_months_by_sku_are_the_rows_that_were_read(replica: Served, ann: h
     both = _ask(ann, BY_PRODUCT, FEBRUARY.start, TODAY, currency="USD")
     last = _ask(ann, BY_PRODUCT, FEBRUARY.start, TODAY, page=2)
 
-    assert february["data"][0] == {
-        "sku": "C",
-        "asin": "ASIN",
-        "product_name": "Name of C",
-        "date": "February 2026",
-        "units_ordered": 3,
-        "product_sales": 30,
-        "product_cost": 12,
-        "platform_fees": 3,
-        "profit": 15,
-        "roi": 125,
-        "profit_margin": 50,
-    }
+    values = ("C", "ASIN", "Name of C", "February 2026", 3, 30, 12, 3, 15, 125, 50)
+    assert february["data"][0] == dict(zip((column.name for column in BY_PRODUCT.columns), values, strict=True))
     assert (february["total"], [row["sku"] for row in february["data"]]) == (3, ["C", "a", "b"])
     assert [(row["sku"], row["date"]) for row in both["data"][:4]] == [
         *((sku, "February 2026") for sku in ("C", "a", "b")),
@@ -275,7 +255,7 @@ def test_what_was_not_read_as_it_is_asked_for_is_computed(replica: Served, ann: 
     _load_products(replica, SO_FAR.until(date(2026, 3, 8)), "A")
     mark_loaded(replica.database, BY_PRODUCT, US, SO_FAR)  # the newest load says of which days the rows are
     _load_days(replica, [day for day in SO_FAR.each_day() if day != TODAY - timedelta(days=2)])
-    execute(replica.database, "INSERT INTO service.exchange_rates VALUES ('2026-02-01', 'USD', 1.25)")
+    replica.execute("INSERT INTO service.exchange_rates VALUES ('2026-02-01', 'USD', 1.25)")
     for first, last in (
         (FEBRUARY.start, date(2026, 2, 27)),
         (date(2026, 2, 2), FEBRUARY.last_day),
@@ -290,6 +270,6 @@ def test_what_was_not_read_as_it_is_asked_for_is_computed(replica: Served, ann: 
     assert _ask(ann, BY_DATE, SO_FAR.start, TODAY)["data"] == []
     assert len(_ask(ann, BY_DATE, TODAY - timedelta(days=1), TODAY)["data"]) == 2
     assert [row["sku"] for row in _ask(ann, BY_PRODUCT, SO_FAR.start, date(2026, 3, 31))["data"]] == ["A"]
-    execute(replica.database, "DELETE FROM platform.accounts WHERE key = %s", US)  # it is no replica any more
+    replica.execute("DELETE FROM platform.accounts WHERE key = %s", US)  # it is no replica any more
 
     assert _ask(ann, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day)["data"] == []
