@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.wire import COMPUTED_BY, COST_PERIODS_PATH, REPORT_REQUEST
+from seller_platform.contract.wire import COMPUTED_BY, REPORT_REQUEST
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import Served, ask
-from seller_platform_tests.support.stored_rows import connect, execute, insert_rows
+from seller_platform_tests.support.stored_rows import connect
 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product")
@@ -52,14 +52,17 @@ def _refusal(answer: httpx.Response) -> str:
 
 def _sell(served: Served, *days: date, account: str = US) -> None:
     rows = [(day, "SKU", "Name", "ASIN", 1, "10.00", "0.00", "0.00", "0.00", day) for day in days]
-    insert_rows(served.database, DAILY, account, rows)
+    served.insert_rows(DAILY, account, rows)
 
 
-@pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
+@pytest.mark.parametrize("dataset", (*SERVED, COSTS), ids=lambda dataset: dataset.name)
 def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, ann: httpx.Client, dataset: Dataset) -> None:
-    before = _refusal(_list(ann, dataset))
+    product = {"sku": "SKU"} if dataset == COSTS else {}
+    for account in (US, DE) if product else ():
+        _sell(replica, FIRST, account=account)
+    before = _refusal(_list(ann, dataset, **product))
     mark_loaded(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
-    after, own = _list(ann, dataset), _list(ann, dataset, account_title="Shop DE")
+    after, own = _list(ann, dataset, **product), _list(ann, dataset, account_title="Shop DE", **product)
 
     months = " --from 2026-03 --to 2026-03" if dataset.is_dated else ""
     assert f"`seller-platform sync --account us-1 --dataset {dataset.name}{months}`" in before
@@ -99,7 +102,7 @@ def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann
 
     assert pruned.receipts == MARCH.days + 1
     assert [_list(ann, dataset).status_code for dataset in (ORDERS, INVENTORY)] == [200, 200]
-    execute(replica.database, "UPDATE platform.accounts SET retired_at = now()")
+    replica.execute("UPDATE platform.accounts SET retired_at = now()")
     _refusal(_list(ann, DAILY))  # an account that is no longer listed is still a replica
 
 
@@ -181,17 +184,6 @@ def test_a_velocity_needs_the_sales_of_its_days(replica: Served, ann: httpx.Clie
     assert _list(ann, INVENTORY).status_code == 200
 
 
-def test_costs_that_were_never_read_are_refused_not_empty(replica: Served, ann: httpx.Client) -> None:
-    _sell(replica, FIRST)
-    query = {"account_title": "Shop US", "sku": "SKU"}
-
-    refusal = _refusal(ann.get(COST_PERIODS_PATH, params=query))
-    mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
-
-    assert "`seller-platform sync --account us-1 --dataset cost_periods`" in refusal
-    assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
-
-
 def test_a_report_is_written_of_days_that_were_read(replica: Served, ann: httpx.Client) -> None:
     _sell(replica, FIRST)
 
@@ -222,15 +214,13 @@ def computing(replica: Served, ann: httpx.Client) -> httpx.Client:
     mark_loaded(replica.database, INVENTORY, US, Window.day(TODAY))
     for account in (US, DE):
         _sell(replica, FIRST, account=account)
-    execute(replica.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    replica.execute("INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     return ann
 
 
-def _mark(client: httpx.Client, dataset: Dataset, **query: object) -> str | None:
-    answer = _ask(client, dataset.path, per_page=500, **query)
-    assert answer.status_code == 200, answer.text
-    mark: str | None = answer.headers.get(COMPUTED_BY)
-    return mark
+def _is_marked(client: httpx.Client, dataset: Dataset, **query: object) -> bool:
+    answer = _ask(client, dataset.path, per_page=500, **query).raise_for_status()
+    return bool(answer.headers.get(COMPUTED_BY) == "replica")
 
 
 _WEEKLY: dict[str, object] = {"view_by": "date", "group_by": "week"}
@@ -256,9 +246,9 @@ def test_rows_that_a_replica_computes_are_marked(replica: Served, computing: htt
         (BY_PRODUCT, {"account_title": "Shop DE", **_WEEKLY}),
     )
     for dataset, query in (*computed, *read):
-        assert (_mark(computing, dataset, **query) == "replica") is ((dataset, query) in computed), (dataset, query)
+        assert _is_marked(computing, dataset, **query) is ((dataset, query) in computed), (dataset, query)
     # The upstream computed them, as a replica.
     statement = "UPDATE platform.loads SET notes = jsonb_build_object('computed_by', 'replica') WHERE dataset = %s"
-    execute(replica.database, statement, BY_PRODUCT.name)
+    replica.execute(statement, BY_PRODUCT.name)
 
-    assert _mark(computing, BY_PRODUCT, **_MONTHLY) == "replica"
+    assert _is_marked(computing, BY_PRODUCT, **_MONTHLY)
