@@ -69,23 +69,16 @@ ASKED = 50
 @pytest.fixture(scope="module")
 def behind(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, int]]:
     """The service of two workers behind nginx, and the port of the workers."""
+    folder, trusted = tmp_path_factory.mktemp("behind"), {"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "127.0.0.1"}
+    variables = environment(folder / "home", SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER="100000", **trusted)
+    (folder / "run").mkdir()
     with databases.lent() as database, served(database, database.url) as service:
-        yield from _behind(service, tmp_path_factory.mktemp("behind"))
-
-
-def _behind(service: Served, folder: Path) -> Iterator[tuple[Served, int]]:
-    variables = environment(
-        folder / "home",
-        SELLER_PLATFORM_SERVICE_DATABASE_URL=service.database.url,
-        SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES="127.0.0.1",
-        SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER="100000",
-    )
-    with running_service(variables, folder / "log", "--workers", "2", "--no-worker") as (_, address):
-        port = int(address.rpartition(":")[2])
-        (folder / "run").mkdir()
-        with nginx(folder / "run", port) as url:
-            wait_for(lambda: httpx.get(f"{url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200)
-            yield replace(service, base_url=url), port
+        variables["SELLER_PLATFORM_SERVICE_DATABASE_URL"] = database.url
+        with running_service(variables, folder / "log", "--workers", "2", "--no-worker") as (_, address):
+            port = int(address.rpartition(":")[2])
+            with nginx(folder / "run", port) as url:
+                wait_for(lambda: httpx.get(f"{url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200)
+                yield replace(service, base_url=url), port
 
 
 @contextmanager

@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 719,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 56_163,
+    "tests": 55_799,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

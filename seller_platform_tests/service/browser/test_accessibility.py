@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, ViewportSize
 
+from seller_platform_tests.service.browser.test_pages import ask_for_consent, log_in
 from seller_platform_tests.service.pages.test_every_page import page_paths
 from seller_platform_tests.support.browsers import AXE
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
-from seller_platform_tests.support.stored_rows import execute
+from seller_platform_tests.support.served import ANN, Served, issue_token
 
 pytestmark = [pytest.mark.browser, pytest.mark.journey]
 
@@ -78,31 +77,21 @@ def visits(page: Page, service: Served) -> Iterator[Visits]:
 def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served, modes: Sequence[str]) -> None:
     visits.modes = modes
     page = visits.page
-    _visit_pages_without_login(visits)
-    page.get_by_label("E-mail address").fill(ANN)
-    page.get_by_label("Password").fill("wrong")
-    page.get_by_role("button", name="Log in", exact=True).click()
+    visits.open("/")
+    _visit_documentation(visits)
+    for path in ("/nothing", "/oauth/authorize", "/login"):
+        visits.open(path)
+    log_in(page, "wrong")
     visits.check("wrong password")
-    query = {"response_type": "code", "client_id": service.client_id, "redirect_uri": CALLBACK, "state": "a state"}
-    page.goto(f"{service.base_url}/oauth/authorize?{urlencode(query)}")
-    page.get_by_label("E-mail address").fill(ANN)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in", exact=True).click()
+    ask_for_consent(page, service)
+    log_in(page)
     visits.check("consent")
     _visit_pages_of_user(visits, service)
-    execute(service.database, "ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
+    service.execute("ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
     visits.open("/admin/developers?broken")
 
     assert page.get_by_role("heading", level=1).inner_text() == "Something broke on our side"
     assert visits.problems == []
-
-
-def _visit_pages_without_login(visits: Visits) -> None:
-    visits.open("/")
-    _visit_documentation(visits)
-    visits.open("/nothing")
-    visits.open("/oauth/authorize")
-    visits.open("/login")
 
 
 def _visit_documentation(visits: Visits) -> None:

@@ -7,30 +7,19 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
-from seller_platform_tests.support.stored_rows import execute
 
 pytestmark = pytest.mark.browser
 
 PHONE = {"width": 375, "height": 812}
 
 
-def _log_in(page: Page, password: str = PASSWORD) -> None:
+def log_in(page: Page, password: str = PASSWORD) -> None:
     page.get_by_label("E-mail address").fill(ANN)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in", exact=True).click()
 
 
-def _create_client(page: Page, service: Served, name: str = "My dashboard") -> tuple[str, str]:
-    """Create a client as a person does and return its id and its secret."""
-    page.goto(f"{service.base_url}/admin/developers/new")
-    page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("Redirect URL", exact=True).fill("https://app.example/callback")
-    page.get_by_role("button", name="Create client").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"{name} is registered")
-    return page.locator("#client_id").inner_text(), page.locator("#client_secret").inner_text()
-
-
-def _ask(page: Page, service: Served, redirect_uri: str = CALLBACK) -> None:
+def ask_for_consent(page: Page, service: Served, redirect_uri: str = CALLBACK) -> None:
     query = {"response_type": "code", "client_id": service.client_id, "redirect_uri": redirect_uri, "state": "a state"}
     page.goto(f"{service.base_url}/oauth/authorize?{urlencode(query)}")
 
@@ -44,12 +33,12 @@ def _decide(page: Page, name: str) -> str:
 
 @pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
 def test_a_person_logs_in_after_a_wrong_password_and_approves(page: Page, reading: Served) -> None:
-    _ask(page, reading)
-    _log_in(page, "wrong")
+    ask_for_consent(page, reading)
+    log_in(page, "wrong")
     expect(page.get_by_role("alert")).to_have_text("E-mail address or password is wrong.")
     expect(page.get_by_label("E-mail address")).to_have_value(ANN)
     expect(page.get_by_label("Password")).to_be_focused()
-    _log_in(page)
+    log_in(page)
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Allow Reader <1> to use your seller data?")
     expect(page.locator(".accounts")).to_contain_text("Shop US")
@@ -59,18 +48,22 @@ def test_a_person_logs_in_after_a_wrong_password_and_approves(page: Page, readin
 
 
 def test_a_redirect_to_an_ipv6_address_is_not_stopped_by_our_policy(page: Page, service: Served) -> None:
-    execute(service.database, "UPDATE service.applications SET redirect_uris = '{http://[::1]:9/cb}'")
-    _ask(page, service, "http://[::1]:9/cb")
-    _log_in(page)
+    service.execute("UPDATE service.applications SET redirect_uris = '{http://[::1]:9/cb}'")
+    ask_for_consent(page, service, "http://[::1]:9/cb")
+    log_in(page)
 
     assert _decide(page, "Approve").startswith("http://[::1]:9/cb?code=")
 
 
 def test_a_secret_is_copied_by_a_button_that_says_so(page: Page, service: Served) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"{service.base_url}/admin/developers")
-    _log_in(page)
-    _, secret = _create_client(page, service)
+    page.goto(f"{service.base_url}/admin/developers/new")
+    log_in(page)
+    page.get_by_label("Name", exact=True).fill("My dashboard")
+    page.get_by_label("Redirect URL", exact=True).fill("https://app.example/callback")
+    page.get_by_role("button", name="Create client").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("My dashboard is registered")
+    secret = page.locator("#client_secret").inner_text()
 
     page.get_by_role("button", name="Copy client secret").press("Enter")
 
