@@ -10,6 +10,7 @@ from typing import Literal
 import click
 import msgspec
 
+from seller_platform.cli.completion import mart_names
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
@@ -90,7 +91,7 @@ def partition_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @marts.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=mart_names)
 @partition_options
 @click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
 @json_option(BuildDocument)

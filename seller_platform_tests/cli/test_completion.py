@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 
 from seller_platform import __version__
 from seller_platform.contract import REFRESHED, Account
+from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.versions import revisions
 from seller_platform_tests.support.command_line import COMMAND_LINE, COMMANDS
@@ -57,6 +58,10 @@ def test_options_and_commands_of_commands_are_completed(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("line", ["sync --dataset ", "sync --dataset orders --dataset ", "verify --dataset ", "diff "])
 def test_names_of_datasets_are_completed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert completed(f"seller-platform {line}", monkeypatch) == {dataset.name: dataset.doc for dataset in REFRESHED}
+
+
+def test_names_of_marts_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completed("seller-platform marts build ", monkeypatch) == {mart.name: mart.doc for mart in MARTS}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_121,
-    "cli": 5_010,
+    "cli": 5_018,
     "orchestration": 4_852,
     "service": 12_446,
     "sandbox": 3_098,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 719,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 55_799,
+    "tests": 55_804,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

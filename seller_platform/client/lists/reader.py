@@ -150,8 +150,8 @@ class ListReader:
         """Read a list page by page; those that its counts announce are fetched ahead."""
         pages, duplicates, query = _Pages(query, first, self._keys), 0, replace(query, as_of=first.as_of)
         ahead: Iterator[Page] = iter(())
-        if pages.announced > 1:
-            ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
+        if pages.last_announced > 1:
+            ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.last_announced + 1))
         page: Page | None = first
         while page is not None:
             if pages.add(page) or page is first:
@@ -164,7 +164,7 @@ class ListReader:
                 page = self.fetcher.one(replace(query, page=number))
             if page is not None and page.refusal is not None:
                 _check_end(page.refusal, query, is_announced=number <= (first.last_page or 1))
-            if page is not None and page.rows and number > max(_MOST_PAGES, pages.announced):
+            if page is not None and page.rows and number > max(_MOST_PAGES, pages.last_announced):
                 raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
         if pages.contradict_total:
             again = self.fetcher.one(replace(query, as_of=None))
@@ -258,7 +258,7 @@ class _Pages:
 
     Attributes:
         count: How many pages were added.
-        announced: The number of the last page by the counts of the first.
+        last_announced: The last page that the counts of the first announce.
         have_ended: Whether two pages in a row brought no rows; after one of them, the counts may announce more.
         are_confirmed: Whether a second answer for the only page was the same.
     """
@@ -266,7 +266,7 @@ class _Pages:
     def __init__(self, query: ListQuery, first: Page, keys: Callable[[Page], list[int]]) -> None:
         self._query, self._first, self._keys_of = query, first, keys
         of_total = -(-first.total // len(first.rows)) if first.total and first.rows else 1
-        self.announced = max(1, of_total, first.last_page or 1)
+        self.last_announced = max(1, of_total, first.last_page or 1)
         self.have_ended = self.are_confirmed = False
         self._last, self._added_last, self.count = first, False, 0
         self._rows: list[int] = []

@@ -13,7 +13,7 @@ from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.errors import ContractViolationError
 
 _ROWS_NAMED = 5
-"""A list is refused where more than three values of a column cannot be read, and more than one of ten rows."""
+"""How many rows a note names."""
 
 
 class RowDefects:

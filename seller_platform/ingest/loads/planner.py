@@ -1,9 +1,9 @@
 """Plans which slices are read: those that are due, as many as a connection's requests of today suffice for.
 
 Newest days come first. Days that were never read, and today, come before days that are read again because they may have
-changed. Days that are held, or whose total does not add up, are due each day until three readings say the same. Of
-slices that are equally new, the one that was read the longest ago comes first, so that all get their turn. A slice that
-would never fit beside those of today comes first on days on which these can wait.
+changed. Days that are held, or whose total does not add up, are due each day until a reading is published. Of slices
+of today, the one whose list was read the longest ago comes first; of others that are equally new, the one that takes
+the fewest requests. A slice that would never fit beside those of today comes first on days on which these can wait.
 """
 
 from collections import defaultdict
@@ -30,8 +30,8 @@ _POSTPONED, _NOT_OFFERED = RequestsUsedUpError.__name__, NotOfferedError.__name_
 _ROWS_A_DAY = 100
 """How many rows are expected of a day of a list of which none was ever loaded."""
 
-_NEVER_SETTLED = -36_500
-"""A lookback with which only days that were never read are due."""
+_ALWAYS_SETTLED = -36_500
+"""A lookback with which each day that was read counts as settled, so that only unread days are due."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DueSlice:
         window: The days to read of it.
         whole: Read the whole month, not only the days that may have changed.
         days_behind: How many days the newest of the days is before the account's today.
-        is_background: All of its days were read before, and none is today.
+        is_background: All of its days were read before, or are not offered, and none is today.
         is_extra: It is read more often than daily, with requests that no other slice needs.
     """
 
@@ -144,7 +144,7 @@ class Planner:
     def refreshed(self, datasets: Sequence[Dataset]) -> list[DueSlice]:
         """Return the slices that the daily refresh of these datasets reads.
 
-        Only accounts that are on the same local day as at the first tick have any.
+        Only accounts that are on the same local day as at `refresh_at` have any.
         """
         first = replace(self, now=min(self.now, self._first_refresh))
         of_day = [
@@ -217,7 +217,7 @@ class Planner:
         """Return the days that were never read, by name of dataset and account; None where no budget needs a rank."""
         if self.requests_per_day is None:
             return None
-        never = {(dataset.name, day.account): _NEVER_SETTLED for dataset in datasets for day in self.days}
+        never = {(dataset.name, day.account): _ALWAYS_SETTLED for dataset in datasets for day in self.days}
         return days_due(self.database, datasets, self.days, since=since, lookbacks=never)
 
     def of_refresh(self, datasets: Sequence[Dataset]) -> Division:
@@ -322,7 +322,7 @@ def _first_turn(
 ) -> DueSlice | None:
     """Return the slice that comes before those of today, because it would never fit beside them.
 
-    The slices of today that do not fit then must have been read since long ago. So each is one day late at most.
+    Each slice of today that no longer fits must have been read after `long_ago`: so each is one day late at most.
 
     Args:
         ranked: The slices of a connection, the first ones first.

@@ -121,8 +121,8 @@ page_segments AS MATERIALIZED (
     WHERE is_requested AND last_day >= keys.first_key AND first_day <= keys.last_key
 )"""
 
-# The bit of a week is that of its Monday, also where that lies in the month before. Three shifts move the days of a
-# week onto it.
+# The bit of a week is that of its Monday, also where that lies in the month before. Shifts by 1, 2 and 3 move the days
+# of a week onto it; 270549121 has the bits 0, 7, 14, 21 and 28.
 _WEEKS = """
 mondays AS (
     SELECT month, first_monday, date_trunc('month', (month + first_monday - 7)::timestamp)::date AS month_before

@@ -10,7 +10,7 @@ that follow from them. The mark names the dataset, so that loads of two datasets
 
 Loads share the lock of an account's sums until they are committed, so they do not wait for one another, and a program
 that sums sees all of them. A load that finds the lock taken leaves the sums as they are and marks its months. The
-program that sums may see its rows or not: in the same statement it sees the mark or not.
+statement that sums sees both the rows and the mark of such a load, or neither.
 
 The statements are psycopg's, because both the service (asynchronous) and the loads (not) run them.
 """

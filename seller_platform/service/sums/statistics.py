@@ -109,7 +109,7 @@ DAYS_OF: LiteralString = """
            unnest(days) AS local_day, {sign} * unnest(units_of_days) AS units,
            {sign} * unnest(amounts_of_days) AS amount
     FROM {products}"""
-"""Select the days of rows of `product_days`, once with each sign."""
+"""Select the days of rows of `product_days`; `{sign}` is 1, or -1 to take them away."""
 
 SELECT_DAYS: LiteralString = """
     SELECT account, local_day, kind, is_of_product, currency, sum(entries) AS entries, sum(units) AS units,

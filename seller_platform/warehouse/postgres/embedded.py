@@ -144,7 +144,7 @@ class EmbeddedServer:
             return connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is not None
 
     def revive(self) -> bool:
-        """Start the server again if it no longer runs, and return whether it did not.
+        """Start the server again if it has stopped, and return whether it had.
 
         Raises:
             WarehouseError: It does not start; the message carries the end of its log.
