@@ -4,12 +4,15 @@ import inspect
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 from seller_platform import errors
+from seller_platform.capabilities import capabilities
 from seller_platform.errors import NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
 
 _EXAMPLES: dict[object, Any] = {
@@ -24,9 +27,13 @@ _EXAMPLES: dict[object, Any] = {
 }
 
 
+_FOLDERS = (f"seller_platform.{each.name}.errors" for each in capabilities())
+_MODULES = {module.__name__ for module in (errors, *(import_module(name) for name in _FOLDERS if find_spec(name)))}
+
+
 def _kinds(base: type[SellerPlatformError]) -> Iterator[type[SellerPlatformError]]:
     for kind in base.__subclasses__():
-        if kind.__module__ == errors.__name__:
+        if kind.__module__ in _MODULES:
             yield kind
             yield from _kinds(kind)
 

@@ -8,6 +8,7 @@
 - `pool`: the pool of connections to PostgreSQL
 - `metrics`: metrics of requests, logins, connections and reports
 - `tables`: its tables
+- `errors`: its errors, with their HTTP answers
 - `sums`: sums of stored rows, kept for statistics
 - `events`: security events, read back
 - `incidents`: those of them that alerts report

@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from seller_platform.contract.accounts import zone_or_none
 from seller_platform.contract.tokens import Scope
-from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
+from seller_platform.service.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, Text, shown
 from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.pool import Connection, fetch_records

@@ -24,8 +24,9 @@ from starlette.responses import Response
 from seller_platform.capabilities import contributed
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, SERVICE_STATUS, TOKEN
-from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
+from seller_platform.service.errors import ApiError, MisdirectedRequestError, NotFoundError
 from seller_platform.service.http.middleware import Envelop, ErrorAnswer
 from seller_platform.service.http.parameters import about
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location

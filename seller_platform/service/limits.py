@@ -27,8 +27,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.counts import count_of
-from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
+from seller_platform.service.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.http.addresses import is_loopback, network_of_client
 from seller_platform.service.metrics import Measures, notes_of
 from seller_platform.service.openapi import Cost, Route

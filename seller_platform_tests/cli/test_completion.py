@@ -52,7 +52,7 @@ def test_commands_are_completed_with_their_sentences(monkeypatch: pytest.MonkeyP
 
 def test_options_and_commands_of_commands_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"--account", "--dataset", "--from"} <= completed("seller-platform sync -", monkeypatch).keys()
-    assert {"plan", "apply"} <= completed("seller-platform costs ", monkeypatch).keys()
+    assert {"reader", "url"} <= completed("seller-platform database ", monkeypatch).keys()
 
 
 @pytest.mark.parametrize("line", ["sync --dataset ", "sync --dataset orders --dataset ", "verify --dataset ", "diff "])

@@ -12,7 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from seller_platform.contract.wire import METADATA
-from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.errors import ApiError
 from seller_platform.service.http.responses import JSON, error_answer
 from seller_platform.service.openapi import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US

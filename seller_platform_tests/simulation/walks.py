@@ -11,7 +11,8 @@ import psycopg
 from starlette.requests import Request
 
 from seller_platform.contract import Dataset
-from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.errors import ApiError
 from seller_platform.service.http.responses import BASE_URL
 from seller_platform.service.lists.endpoints import route_for
 from seller_platform.service.metrics import notes_of

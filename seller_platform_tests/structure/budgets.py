@@ -9,10 +9,10 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_121,
+    "root": 2_996,
     "cli": 5_018,
     "orchestration": 4_852,
-    "service": 12_446,
+    "service": 12_582,
     "sandbox": 3_098,
     "alerts": 582,
     "agents": 1_628,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 719,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 55_804,
+    "tests": 55_820,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

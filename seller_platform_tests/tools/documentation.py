@@ -20,6 +20,7 @@ from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
+from seller_platform.service import errors as service_errors
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.migrations.upgrade import problem_sources
@@ -315,7 +316,7 @@ def _settings() -> str:
 
 def _errors() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
-        for name, error in inspect.getmembers(errors, inspect.isclass):
+        for name, error in error_classes().items():
             if issubclass(error, SellerPlatformError):
                 meaning = (error.__doc__ or "").partition("\n\n    Args:")[0]
                 yield f"`{name}`", str(error.exit_code), _sentence(meaning), error.next_step
@@ -323,6 +324,11 @@ def _errors() -> str:
             yield f"`{code}`", str(exit_code), f"{sentence[:1].upper()}{sentence[1:]}.", step
 
     return table(("error", "exit code", "means", "next step"), sorted(rows()))
+
+
+def error_classes() -> dict[str, type]:
+    """Return the classes of errors by name, those of the service included."""
+    return dict(inspect.getmembers(errors, inspect.isclass) + inspect.getmembers(service_errors, inspect.isclass))
 
 
 def coded_errors() -> Iterator[tuple[str, int, str, str]]:
@@ -334,8 +340,8 @@ def coded_errors() -> Iterator[tuple[str, int, str, str]]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     facts = {each.arg: each.value for each in node.keywords}
-                    kind = getattr(errors, node.func.id, None)
-                    if "code" in facts and isinstance(kind, type) and issubclass(kind, SellerPlatformError):
+                    kind = error_classes().get(node.func.id)
+                    if "code" in facts and kind is not None and issubclass(kind, SellerPlatformError):
                         # A function that makes nothing but the error says what it is in its docstring.
                         code = ast.literal_eval(facts["code"])
                         docstring = (ast.get_docstring(function) or "").partition("\n")[0]

@@ -18,11 +18,11 @@ from seller_platform.cli.terminal.progress import progress
 from seller_platform.clocks import utc_now
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
-from seller_platform.errors import DuplicateUserError
 from seller_platform.files import write_atomically
 from seller_platform.sandbox.commands.processes import Program, free_port
 from seller_platform.sandbox.commands.serving import LOG, await_service, starting
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, load_sandbox
+from seller_platform.service.errors import DuplicateUserError
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts, set_password

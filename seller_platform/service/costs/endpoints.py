@@ -15,10 +15,10 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.counts import count_of
-from seller_platform.errors import NotFoundError
 from seller_platform.service.access import ACCOUNT, SELECTION, Selector, authenticate, read_selector, select_accounts
 from seller_platform.service.costs.bodies import CostPeriodInput, read_periods
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
+from seller_platform.service.errors import NotFoundError
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once
 from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown

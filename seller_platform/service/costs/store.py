@@ -19,8 +19,8 @@ from psycopg import sql
 from seller_platform.contract.cost_periods import CostPeriod, with_cents
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.wire import REPLICA
-from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown
 from seller_platform.service.limits import Limits

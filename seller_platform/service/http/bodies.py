@@ -8,7 +8,7 @@ from typing import NoReturn
 import msgspec
 from starlette.requests import Request
 
-from seller_platform.errors import ApiError, InvalidParametersError
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import MOST_FIELDS, parse_fields, shown
 from seller_platform.service.http.responses import JSON
 

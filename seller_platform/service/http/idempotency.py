@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import IDEMPOTENCY_KEY
-from seller_platform.errors import ApiError, InvalidParametersError
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.pool import Connection, Store
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK

@@ -12,8 +12,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import facts, log_context
+from seller_platform.service.errors import ApiError
 from seller_platform.service.metrics import Measures, endpoint_of, method_of, notes_of
 from seller_platform.traces import mark_failed, span, with_values
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from seller_platform.counts import count_of
-from seller_platform.errors import InvalidParametersError
+from seller_platform.service.errors import InvalidParametersError
 
 Value = TypeVar("Value")
 

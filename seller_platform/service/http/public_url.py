@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.contract.wire import SERVICE_STATUS
-from seller_platform.errors import MisdirectedRequestError
+from seller_platform.service.errors import MisdirectedRequestError
 from seller_platform.service.http.addresses import is_loopback, url_host
 from seller_platform.service.http.responses import BASE_URL
 

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import REPLICA
-from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.errors import ApiError, TokenEndpointError
 from seller_platform.service.http.parameters import about
 
 BASE_URL = "seller_platform.base_url"

@@ -19,7 +19,6 @@ from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.wire import AS_OF, COMPUTED_BY, CURRENT_PAGE, LAST_PAGE, PER_PAGE, REPLICA, ROWS, TOTAL
-from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import (
     ACCOUNT,
     SELECTION,
@@ -29,6 +28,7 @@ from seller_platform.service.access import (
     read_selector,
     select_accounts,
 )
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import Count, Currency, Parameter, Query, choice_of
 from seller_platform.service.http.responses import base_url_of, json_answer
 from seller_platform.service.lists.page_queries import (

@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.wire import AS_OF
-from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import Parameter, parse_form
 from seller_platform.service.lists.page_queries import ListRequest
 

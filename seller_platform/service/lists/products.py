@@ -6,8 +6,8 @@ ones that its operator loaded.
 
 from collections.abc import Mapping
 
-from seller_platform.errors import NotFoundError
 from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.errors import NotFoundError
 from seller_platform.service.http.parameters import Parameter, SentParameter, Text, shown
 from seller_platform.service.lists.replica import unknown_to_replica
 from seller_platform.service.pool import Connection

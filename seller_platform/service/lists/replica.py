@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from seller_platform.contract.wire import REPLICA
-from seller_platform.errors import ApiError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.errors import ApiError
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE

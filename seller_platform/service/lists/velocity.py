@@ -8,8 +8,8 @@ from psycopg import sql
 
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.errors import InvalidParametersError
 from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.lists.page_queries import Days, Need, PageSource, TableOf
 

@@ -10,8 +10,8 @@ from datetime import date, datetime
 
 from starlette.responses import Response
 
-from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
+from seller_platform.service.errors import NotFoundError
 from seller_platform.service.oauth.registration_rules import target_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect

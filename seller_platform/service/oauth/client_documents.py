@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
-from seller_platform.errors import ApiError, InvalidValueError
 from seller_platform.network import direct_client
+from seller_platform.service.errors import ApiError, InvalidValueError
 from seller_platform.service.http.addresses import is_public, url_host
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown

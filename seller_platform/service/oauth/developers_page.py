@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from seller_platform.contract.wire import MCP
 from seller_platform.counts import count_of
-from seller_platform.errors import ApiError, InvalidValueError, NotFoundError
 from seller_platform.service.access import hash_of
+from seller_platform.service.errors import ApiError, InvalidValueError, NotFoundError
 from seller_platform.service.oauth.applications import (
     Application,
     ApplicationSummary,

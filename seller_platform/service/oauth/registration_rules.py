@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from seller_platform.errors import InvalidValueError
+from seller_platform.service.errors import InvalidValueError
 from seller_platform.service.http.addresses import is_loopback
 
 MOST_REDIRECT_URIS = 100

@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.errors import ApiError, TokenEndpointError
+from seller_platform.service.errors import ApiError, TokenEndpointError
 from seller_platform.service.http.bodies import problem_of, read_form
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicDocument, base_url_of, token_answer

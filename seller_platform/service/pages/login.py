@@ -23,8 +23,8 @@ from starlette.responses import Response
 
 from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.counts import count_of
-from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
+from seller_platform.service.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, notes_of

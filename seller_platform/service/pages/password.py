@@ -5,8 +5,8 @@ from contextlib import nullcontext
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.errors import InvalidValueError
 from seller_platform.service.access import Caller
+from seller_platform.service.errors import InvalidValueError
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, verified_user
 from seller_platform.service.pages.rendering import redirect, render

@@ -19,8 +19,8 @@ from typing import Literal, LiteralString
 from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
-from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
+from seller_platform.service.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection, Store, fetch_record

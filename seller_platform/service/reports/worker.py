@@ -20,8 +20,9 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from seller_platform.counts import count_of
-from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import LogFormat, log_configuration, log_context
+from seller_platform.service.errors import ApiError
 from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.limits import STANDARD, Limits
 from seller_platform.service.pool import Connection, Store

@@ -12,8 +12,8 @@ from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
-from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Caller, Selector, select_accounts
+from seller_platform.service.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.page_queries import ChosenRows, Days, open_rows
 from seller_platform.service.pool import Connection, Store, fetch_record

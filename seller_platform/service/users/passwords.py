@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from zxcvbn import zxcvbn
 
-from seller_platform.errors import InvalidValueError
+from seller_platform.service.errors import InvalidValueError
 
 LONGEST_PASSWORD = 1_024
 SHORTEST_PASSWORD = 12

@@ -13,7 +13,8 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import DuplicateUserError, InvalidValueError, RequestError, UnknownAccountError
+from seller_platform.errors import RequestError, UnknownAccountError
+from seller_platform.service.errors import DuplicateUserError, InvalidValueError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.tables import (

@@ -7,7 +7,7 @@ from functools import wraps
 
 import pytest
 
-from seller_platform.errors import NotAdmittedError
+from seller_platform.service.errors import NotAdmittedError
 from seller_platform.service.limits import DEFAULT_PER_TOKEN, DEFAULT_PER_USER, Turns, limits_of
 from seller_platform.settings import read_settings
 

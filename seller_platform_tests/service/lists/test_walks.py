@@ -16,9 +16,9 @@ from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.service.access import SelectedAccounts, Selector, ServedAccount
+from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.pins import Pin, read_pin, subject_of, write_pin
 from seller_platform.service.users.store import grant_accounts

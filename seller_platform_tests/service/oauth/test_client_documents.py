@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from seller_platform.errors import ApiError
+from seller_platform.service.errors import ApiError
 from seller_platform.service.http.addresses import is_public
 from seller_platform.service.limits import Limits
 from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url

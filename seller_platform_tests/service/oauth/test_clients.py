@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from seller_platform.errors import InvalidValueError
+from seller_platform.service.errors import InvalidValueError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of

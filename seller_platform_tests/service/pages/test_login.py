@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from seller_platform.errors import TooManyAttemptsError
+from seller_platform.service.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pages.login import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
 from seller_platform.service.pool import Connection, Store

@@ -5,7 +5,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from seller_platform.errors import InvalidValueError
+from seller_platform.service.errors import InvalidValueError
 from seller_platform.service.users.passwords import check_password
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Account
-from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
+from seller_platform.errors import RequestError, UnknownAccountError
+from seller_platform.service.errors import DuplicateUserError
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.passwords import verify_password
