@@ -281,28 +281,15 @@ def sample(database: Database, now: datetime, accounts: Collection[str] | None =
 
 def evidence(database: Database, now: datetime, accounts: Collection[str] | None) -> Evidence:
     """Return what the comparisons say as the core tells it."""
-    measured = sample(database, now, accounts)
-    strata = measured.strata.items()
+    measured, label = sample(database, now, accounts), "stratum"
     bounds = {str(stratum): bound for stratum, bound in measured.bounds.items()}
+    compared = {str(name): float(each.comparisons) for name, each in measured.strata.items()}
+    differed = {str(name): float(each.different) for name, each in measured.strata.items()}
+    share = "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence."
     gauges = (
-        Gauge(
-            "slices_differing_at_most",
-            "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence.",
-            "stratum",
-            bounds,
-        ),
-        Gauge(
-            "slices_compared",
-            "Random comparisons with the upstream that count.",
-            "stratum",
-            {name: each.comparisons for name, each in strata},
-        ),
-        Gauge(
-            "slices_differed",
-            "Those of them that found a difference.",
-            "stratum",
-            {name: each.different for name, each in strata},
-        ),
+        Gauge("slices_differing_at_most", share, label, bounds),
+        Gauge("slices_compared", "Random comparisons with the upstream that count.", label, compared),
+        Gauge("slices_differed", "Those of them that found a difference.", label, differed),
     )
     return Evidence(str(measured), bounds, gauges)
 

@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 2_996,
     "cli": 5_018,
-    "orchestration": 4_852,
+    "orchestration": 4_865,
     "service": 12_582,
     "sandbox": 3_098,
     "alerts": 582,
@@ -24,10 +24,10 @@ BUDGETS = {
     "ledgers": 291,
     "reports": 1_354,
     "lake": 943,
-    "sampling": 719,
+    "sampling": 706,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 55_820,
+    "tests": 55_835,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

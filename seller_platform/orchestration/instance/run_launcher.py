@@ -117,6 +117,17 @@ def cancel(launcher: Any, run_id: str, end: Callable[[str], bool]) -> bool:
     return is_sent
 
 
+def cancel_if_asked(instance_ref: Any, run_id: str) -> None:
+    """Cancel a run that has failed because it began while its end was asked for, and wrote over the request."""
+    with dg.DagsterInstance.from_ref(instance_ref) as instance:
+        run = instance.get_run_by_id(run_id)
+        asked = dg.DagsterEventType.RUN_CANCELING
+        if run is None or run.status is not dg.DagsterRunStatus.FAILURE:
+            return
+        if instance.get_records_for_run(run_id, of_type=asked, limit=1).records:
+            instance.report_run_canceled(run)
+
+
 def attend(instance_ref: Any, run_id: str) -> threading.Event:
     """Hold the lock of a run in a thread until this process ends, and mark the run with a tag."""
 
@@ -188,6 +199,8 @@ class RunWorker(ForkServerProcess):
         try:
             super().run()
         finally:
+            if arguments.instance_ref is not None:
+                cancel_if_asked(arguments.instance_ref, arguments.run_id)
             atexit._run_exitfuncs()
         # Python would wait for threads that a canceled run has left, which wait for answers of the upstream.
         sys.stdout.flush()

@@ -118,6 +118,21 @@ def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location)
     assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(killed))
 
 
+def test_a_run_that_begins_while_it_is_canceled_does_not_fail(location: Location) -> None:
+    early = location.launch(_ASSETS, "waiting")
+    process = location.await_waiting(early)
+    location.instance.report_run_canceling(location.run(early))
+    storage = location.instance.event_log_storage
+    assert isinstance(storage, PostgresEventLogStorage)
+    with storage.index_connection() as connection:  # as the beginning of the run does at the same moment
+        connection.exec_driver_sql("UPDATE runs SET status = 'STARTED' WHERE run_id = %s", (early,))
+
+    os.kill(process, signal.SIGINT)
+    wait_for(lambda: not Path(f"/proc/{process}").exists())
+
+    assert location.run(early).status is dg.DagsterRunStatus.CANCELED
+
+
 def test_a_run_has_failed_if_its_lock_stays_free(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = location.launch(_ASSETS, "waiting")
     of_process = dg.RunsFilter(run_ids=[ended], tags={ATTENDED_TAG: ended})
