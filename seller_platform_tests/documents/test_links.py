@@ -1,6 +1,5 @@
 """Tests that links, pictures, commands and generated parts of the documents are right."""
 
-import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -8,7 +7,6 @@ from collections.abc import Sequence
 import click
 import pytest
 
-from seller_platform import errors
 from seller_platform.documentation import PAGES as LISTED
 from seller_platform.documentation import DocumentPage
 from seller_platform.errors import SellerPlatformError
@@ -16,7 +14,7 @@ from seller_platform.settings import Settings
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES
 from seller_platform_tests.support.command_line import COMMAND_LINE
-from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README, found_in, sections
+from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README, error_classes, found_in, sections
 from seller_platform_tests.tools.documentation import documents as generated_documents
 
 _WEB = ("http://", "https://")
@@ -145,7 +143,7 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
 
 
 def test_every_error_says_what_it_means_and_what_to_do_next() -> None:
-    for name, error in inspect.getmembers(errors, inspect.isclass):
+    for name, error in error_classes().items():
         if issubclass(error, SellerPlatformError):
             assert error.__doc__, name
             assert error.__doc__.strip().endswith("."), name

@@ -15,6 +15,7 @@ import seller_platform
 from seller_platform import errors
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import SellerPlatformError
+from seller_platform.service import errors as service_errors
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform_tests.simulation.faults import ALL_KINDS
 from seller_platform_tests.simulation.tables import Receipt
@@ -51,12 +52,12 @@ def reachable() -> frozenset[str]:
         for call in _calls(path.read_text())
         if isinstance(call.func, ast.Name) and call.func.id == "reach" and isinstance(call.args[0], ast.Constant)
     }
-    named = vars(errors).items()
+    named = (*vars(errors).items(), *vars(service_errors).items())
     classes = {name for name, it in named if isinstance(it, type) and issubclass(it, SellerPlatformError)}
     raised = {
         f"error {call.func.id}"
         for name, module in list(sys.modules.items())
-        if name.startswith(f"{package.name}.") and module is not errors
+        if name.startswith(f"{package.name}.") and module not in (errors, service_errors)
         for call in _calls(Path(str(module.__file__)).read_text())
         if isinstance(call.func, ast.Name) and call.func.id in classes
     }
