@@ -24,11 +24,11 @@ from seller_platform import __version__
 from seller_platform.cli import commands
 from seller_platform.cli.terminal.root import command_group
 from seller_platform.contract.wire import OPENAPI
-from seller_platform.errors import SellerPlatformError
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import Location
 from seller_platform.settings import Settings
-from seller_platform_tests.tools.documentation import coded_errors, error_classes, sections
+from seller_platform_tests.structure.errors import error_classes
+from seller_platform_tests.tools.documentation import coded_errors, sections
 
 NAMES = Path(__file__).with_name("names.txt")
 PRODUCT = Path(seller_platform.__file__).parent
@@ -72,8 +72,7 @@ def current_names(database_url: str) -> Iterator[str]:
     for command, parameters in _commands(command_group(commands()), "seller-platform"):
         yield f"command {command}"
         yield from (f"command {command}: {_parameter(parameter)}" for parameter in parameters)
-    kinds = (kind for kind in error_classes().values() if issubclass(kind, SellerPlatformError))
-    yield from (f"exit code {kind.exit_code} of {kind.__name__}" for kind in kinds)
+    yield from (f"exit code {kind.exit_code} of {name}" for name, kind in error_classes().items())
     yield from (f"exit code {exit_code} of {code}" for code, exit_code, *_ in coded_errors())
     yield from (f"setting {field.alias}" for field in Settings.model_fields.values())
     yield from (f"tag {name}" for name in _texts_like(r"seller_platform/[a-z_]+"))

@@ -2,18 +2,16 @@
 
 import inspect
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 from seller_platform import errors
-from seller_platform.capabilities import capabilities
 from seller_platform.errors import NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
+from seller_platform_tests.structure.errors import error_classes
 
 _EXAMPLES: dict[object, Any] = {
     str: "text",
@@ -27,15 +25,7 @@ _EXAMPLES: dict[object, Any] = {
 }
 
 
-_FOLDERS = (f"seller_platform.{each.name}.errors" for each in capabilities())
-_MODULES = {module.__name__ for module in (errors, *(import_module(name) for name in _FOLDERS if find_spec(name)))}
-
-
-def _kinds(base: type[SellerPlatformError]) -> Iterator[type[SellerPlatformError]]:
-    for kind in base.__subclasses__():
-        if kind.__module__ in _MODULES:
-            yield kind
-            yield from _kinds(kind)
+_KINDS = [kind for kind in error_classes().values() if kind is not SellerPlatformError]
 
 
 def _example(annotation: Any) -> Any:
@@ -60,7 +50,7 @@ def _error(kind: type[SellerPlatformError]) -> SellerPlatformError:
     return kind(*positional, **named)
 
 
-@pytest.mark.parametrize("kind", list(_kinds(SellerPlatformError)))
+@pytest.mark.parametrize("kind", _KINDS)
 def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]) -> None:
     error = _error(kind)
 
@@ -74,7 +64,7 @@ def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]
     }
 
 
-@pytest.mark.parametrize("kind", list(_kinds(UpstreamError)))
+@pytest.mark.parametrize("kind", [kind for kind in _KINDS if UpstreamError in kind.__mro__[1:]])
 def test_the_advice_of_a_failed_load_can_be_followed_in_dagster_too(kind: type[SellerPlatformError]) -> None:
     error = _error(kind)
 
@@ -109,7 +99,7 @@ def test_a_message_ends_once_before_its_next_step(message: str, joined: str) -> 
     assert str(UpstreamError(message, step="Try again.")) == joined
 
 
-@pytest.mark.parametrize("kind", [kind for kind in _kinds(SellerPlatformError) if kind is not NotLoadedError])
+@pytest.mark.parametrize("kind", [kind for kind in _KINDS if kind is not NotLoadedError])
 def test_no_error_has_two_full_stops_after_a_foreign_sentence(
     kind: type[SellerPlatformError], monkeypatch: pytest.MonkeyPatch
 ) -> None:

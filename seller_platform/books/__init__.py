@@ -2,7 +2,7 @@
 
 - `capability`: what this folder contributes
 - `journal_accounts`: the account of the books of each entry of the ledger
-- `journal_entries`: the mart of what is to be booked
+- `journal_entries`: the mart with the entries that an accountant books
 - `closing`: closes a month, and lists closed months
 - `line_rows`: the rows of the ledger from which a line was summed
 - `explaining`: shows them

@@ -1,4 +1,4 @@
-"""The tables of what was booked, whose rows never change."""
+"""The tables of bookings and of their lines. Their rows never change."""
 
 from sqlalchemy import DDL, BigInteger, Column, Date, Index, Numeric, Text, event
 from sqlalchemy.dialects.postgresql import JSONB

@@ -9,12 +9,12 @@ import pytest
 
 from seller_platform.documentation import PAGES as LISTED
 from seller_platform.documentation import DocumentPage
-from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES
+from seller_platform_tests.structure.errors import error_classes
 from seller_platform_tests.support.command_line import COMMAND_LINE
-from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README, error_classes, found_in, sections
+from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, README, found_in, sections
 from seller_platform_tests.tools.documentation import documents as generated_documents
 
 _WEB = ("http://", "https://")
@@ -144,14 +144,13 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
 
 def test_every_error_says_what_it_means_and_what_to_do_next() -> None:
     for name, error in error_classes().items():
-        if issubclass(error, SellerPlatformError):
-            assert error.__doc__, name
-            assert error.__doc__.strip().endswith("."), name
-            assert error.next_step.endswith("."), name
-            assert error.exit_code in range(1, 6), name
-            # An error without subclasses needs a next step of its own, or that of an error within its category.
-            is_category = bool(error.__subclasses__())
-            assert is_category or "next_step" in vars(error) or len(error.__mro__) > 6, name
+        assert error.__doc__, name
+        assert error.__doc__.strip().endswith("."), name
+        assert error.next_step.endswith("."), name
+        assert error.exit_code in range(1, 6), name
+        # An error without subclasses needs a next step of its own, or that of an error within its category.
+        is_category = bool(error.__subclasses__())
+        assert is_category or "next_step" in vars(error) or len(error.__mro__) > 6, name
 
 
 def test_the_notebook_is_stored_without_results() -> None:

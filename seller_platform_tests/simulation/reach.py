@@ -12,13 +12,12 @@ from itertools import chain
 from pathlib import Path
 
 import seller_platform
-from seller_platform import errors
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import SellerPlatformError
-from seller_platform.service import errors as service_errors
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform_tests.simulation.faults import ALL_KINDS
 from seller_platform_tests.simulation.tables import Receipt
+from seller_platform_tests.structure.errors import error_classes, error_modules
 
 _NOT_REACHED: Mapping[str, Sequence[str]] = {
     "nothing is exported": ("failpoint export.committed", "failpoint export.created", "failpoint export.read"),
@@ -52,12 +51,11 @@ def reachable() -> frozenset[str]:
         for call in _calls(path.read_text())
         if isinstance(call.func, ast.Name) and call.func.id == "reach" and isinstance(call.args[0], ast.Constant)
     }
-    named = (*vars(errors).items(), *vars(service_errors).items())
-    classes = {name for name, it in named if isinstance(it, type) and issubclass(it, SellerPlatformError)}
+    classes = error_classes()
     raised = {
         f"error {call.func.id}"
         for name, module in list(sys.modules.items())
-        if name.startswith(f"{package.name}.") and module not in (errors, service_errors)
+        if name.startswith(f"{package.name}.") and module not in error_modules()
         for call in _calls(Path(str(module.__file__)).read_text())
         if isinstance(call.func, ast.Name) and call.func.id in classes
     }

@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 706,
     "books": 1_506,
     "marts": 2_397,
-    "tests": 55_834,
+    "tests": 55_835,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

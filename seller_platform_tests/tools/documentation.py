@@ -12,18 +12,16 @@ from typing import Any
 import click
 import dagster as dg
 
-from seller_platform import errors
 from seller_platform.capabilities import capabilities
 from seller_platform.cli import commands
 from seller_platform.cli.docs import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Slicing, Source
 from seller_platform.contract.datasets import DATASETS
-from seller_platform.errors import SellerPlatformError
-from seller_platform.service import errors as service_errors
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.migrations.upgrade import problem_sources
+from seller_platform_tests.structure.errors import error_classes
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 from seller_platform_tests.tools.api_reference import http_api, python_api, table
 
@@ -317,18 +315,12 @@ def _settings() -> str:
 def _errors() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for name, error in error_classes().items():
-            if issubclass(error, SellerPlatformError):
-                meaning = (error.__doc__ or "").partition("\n\n    Args:")[0]
-                yield f"`{name}`", str(error.exit_code), _sentence(meaning), error.next_step
+            meaning = (error.__doc__ or "").partition("\n\n    Args:")[0]
+            yield f"`{name}`", str(error.exit_code), _sentence(meaning), error.next_step
         for code, exit_code, sentence, step in coded_errors():
             yield f"`{code}`", str(exit_code), f"{sentence[:1].upper()}{sentence[1:]}.", step
 
     return table(("error", "exit code", "means", "next step"), sorted(rows()))
-
-
-def error_classes() -> dict[str, type]:
-    """Return the classes of errors by name, those of the service included."""
-    return dict(inspect.getmembers(errors, inspect.isclass) + inspect.getmembers(service_errors, inspect.isclass))
 
 
 def coded_errors() -> Iterator[tuple[str, int, str, str]]:
@@ -341,7 +333,7 @@ def coded_errors() -> Iterator[tuple[str, int, str, str]]:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     facts = {each.arg: each.value for each in node.keywords}
                     kind = error_classes().get(node.func.id)
-                    if "code" in facts and kind is not None and issubclass(kind, SellerPlatformError):
+                    if "code" in facts and kind is not None:
                         # A function that makes nothing but the error says what it is in its docstring.
                         code = ast.literal_eval(facts["code"])
                         docstring = (ast.get_docstring(function) or "").partition("\n")[0]
