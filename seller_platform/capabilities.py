@@ -31,6 +31,7 @@ class Capability:
             returns what it loaded and the sentences to print, and its sentence in `--help`.
         explains: Of tables that `explain` may be asked about, a function of the key, the account and the output.
         marts: A function of the settings, which returns its marts: None stands for the rules of the product.
+        settings: A subclass of `Settings` with its own.
         schemas: Those of its tables, with their comments.
         tables: A module; imported, its tables join those of the database.
         problems: A `ProblemSource`: what may be wrong, as rows of `platform.problems`.
@@ -60,6 +61,7 @@ class Capability:
     modes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     explains: Mapping[str, str] = field(default_factory=dict)
     marts: str | None = None
+    settings: str | None = None
     schemas: Mapping[str, str] = field(default_factory=dict)
     tables: str | None = None
     problems: str | None = None

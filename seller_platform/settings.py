@@ -3,24 +3,25 @@
 import os
 import re
 import stat
+from collections.abc import Sequence
 from datetime import date
-from ipaddress import ip_network
+from functools import cache
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import ClassVar, Literal, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from seller_platform.capabilities import contributed
 from seller_platform.errors import InvalidSettingError, missing_setting
 from seller_platform.logs import LogFormat
 
 OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 """An owner of assets, as Dagster accepts it."""
 
-
-_OBJECT_STORES = ("s3", "gs", "az", "abfss")
 
 HOME_FOLDER = ".seller_platform"
 """The name of a home folder that no setting names."""
@@ -63,32 +64,32 @@ def _is_own_folder(path: Path) -> bool:
 # The variables of these begin with SELLER_API_; those of all others begin with SELLER_PLATFORM_.
 _OF_THE_API = ("base_url", "auth_url", "client_id", "client_secret", "redirect_uri", "requests_per_day")
 
-LEADING_ELSEWHERE = (
-    "SELLER_PLATFORM_DATABASE_URL",
-    "SELLER_PLATFORM_READER_URL",
-    "SELLER_PLATFORM_SERVICE_DATABASE_URL",
-    "SELLER_PLATFORM_SERVICE_PUBLIC_URL",
-    "SELLER_PLATFORM_HISTORY_START",
-    "SELLER_API_BASE_URL",
-    "SELLER_API_AUTH_URL",
-    "SELLER_API_CLIENT_ID",
-    "SELLER_API_CLIENT_SECRET",
-    "SELLER_API_REDIRECT_URI",
-    "SELLER_API_REQUESTS_PER_DAY",
-)
-"""The variables that would lead a command of the sandbox to another database or API, or limit its requests."""
-
 DEMO_FOLDER = "sandbox"
 """The folder in the home folder where `demo` and `dev` keep everything."""
 
 
+S = TypeVar("S", bound="Settings")
+
+
 class Settings(BaseSettings):
-    """All settings with their defaults; the alias of each is its environment variable."""
+    """The core's settings with their defaults; the alias of each is its environment variable.
+
+    A capability declares its own in a subclass. What `read_settings` returns is an instance of each.
+
+    Attributes:
+        elsewhere: Those that would lead a command of the sandbox to another database or API, or limit its requests.
+    """
+
+    elsewhere: ClassVar[Sequence[str]] = (
+        *("database_url", "reader_url", "history_start"),
+        *("base_url", "auth_url", "client_id", "client_secret", "redirect_uri", "requests_per_day"),
+    )
 
     model_config = SettingsConfigDict(
         extra="ignore",
         frozen=True,
         validate_default=True,
+        defer_build=True,  # only `settings_class` is used
         alias_generator=lambda name: f"{'SELLER_API' if name in _OF_THE_API else 'SELLER_PLATFORM'}_{name.upper()}",
     )
 
@@ -114,75 +115,6 @@ class Settings(BaseSettings):
         description="the login of a reader of that warehouse, as which `query` and the tool `sql` of `mcp` connect; "
         "`database reader` makes one, and the embedded server has its own",
     )
-    service_database_url: SecretStr | None = Field(
-        None, description="the database that `service` serves; by default the sandbox"
-    )
-    service_public_url: str | None = Field(
-        None,
-        description="the URL under which users reach the service; without it, only this machine's loopback and "
-        "`--host` are served",
-    )
-    service_trusted_proxies: str = Field(
-        "",
-        description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
-        "trusted, such as `127.0.0.1`; by default none",
-    )
-    service_private_client_hosts: str = Field(
-        "",
-        description="hosts whose client ID metadata documents the service reads although their addresses are not "
-        "public, with commas between them; by default none",
-    )
-    service_connections: int = Field(
-        2_000,
-        description="the most connections of one process of the service; beyond it, requests get 503",
-        ge=1,
-        le=100_000,
-    )
-    service_requests_per_token: int | None = Field(
-        None,
-        description="requests a minute with one token, `0` for any number; by default 1,200, none on a loopback "
-        "host without a public URL",
-        ge=0,
-    )
-    service_requests_per_user: int | None = Field(
-        None,
-        description="requests a minute of one user, `0` for any number; by default 2,400, none on a loopback "
-        "host without a public URL",
-        ge=0,
-    )
-    service_lists_at_once: int | None = Field(
-        None,
-        description="requests of lists, costs, new reports and statistics at once, of one user three quarters at most; "
-        "by default processors, at least 2",
-        ge=2,
-        le=100,
-    )
-    service_open_reports: int = Field(
-        20, description="how many reports of one user may wait or be written", ge=1, le=1_000
-    )
-    service_report_bytes: int = Field(
-        1 << 30,
-        description="how many bytes the stored reports of one user may take, with 4 KiB for each report",
-        ge=1 << 20,
-    )
-    service_report_days: int = Field(
-        7, description="for how many days after its request a report is kept", ge=1, le=365
-    )
-    service_cost_periods_per_product: int = Field(
-        10_000, description="how many cost periods may be stored of one product of an account", ge=1
-    )
-    service_cost_periods_per_account: int = Field(
-        200_000, description="how many cost periods may be stored of all products of an account", ge=1
-    )
-    service_contact: str = Field(
-        "the operator of this service",
-        description="whom users ask who forgot their password: an e-mail address or a text",
-        min_length=1,
-    )
-    service_session_hours: float = Field(12, description="how long after its login a session ends", gt=0, le=720)
-    service_session_idle_minutes: float = Field(
-        120, description="how long a session may be unused before it ends", ge=1, le=43_200
-    )
     celery_broker_url: SecretStr | None = Field(
         None, description="the Redis server that queues runs for Celery's workers"
     )
@@ -195,19 +127,6 @@ class Settings(BaseSettings):
         date(2025, 1, 1), description="the first day of history until one is stored; its month is the first partition"
     )
     owner: str = Field("team:data", description="the owner of every asset: an e-mail address or `team:NAME`")
-    export_dir: str | None = Field(
-        None,
-        description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
-        "`s3://bucket/folder`",
-    )
-    profit_formula: Path | None = Field(
-        None, description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`"
-    )
-    journal_accounts: Path | None = Field(
-        None,
-        description="a YAML file with the accounts of your books, for `marts.journal_entries`; "
-        "`seller-platform docs month-end` shows the default",
-    )
     base_url: str | None = Field(None, description="the base URL of the API's paths")
     auth_url: str | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
     client_id: str | None = Field(None, description="the id of the registered application")
@@ -218,9 +137,6 @@ class Settings(BaseSettings):
         "default any number",
         ge=1,
         le=100_000_000,
-    )
-    alert_webhook_url: SecretStr | None = Field(
-        None, description="the webhook for alerts, in Slack's form; without it they go to the log alone"
     )
     dagster_url: str | None = Field(None, description="the URL of the Dagster UI, for links in alerts")
     dagster_retention_days: int = Field(
@@ -245,25 +161,19 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field(
         "text", description="`json` writes logs for programs: one JSON object on each line of standard error"
     )
-    service_grant_days: int = Field(
-        365,
-        description="how many days after the approval of an application its access to the service ends",
-        ge=1,
-        le=3650,
-    )
     redirect_uri: str = Field(
         "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
-    @field_validator("home", "root_data_folder", "profit_formula", "journal_accounts")
-    @classmethod
-    def _absolute(cls, path: Path | None) -> Path | None:
-        return None if path is None else _absolute_path(path)
+    def of(self, kind: type[S]) -> S:
+        """Return these as the settings of a capability, of which they are."""
+        assert isinstance(self, kind)
+        return self
 
-    @field_validator("export_dir")
+    @field_validator("home", "root_data_folder")
     @classmethod
-    def _path_or_url(cls, folder: str | None) -> str | None:
-        return None if folder is None else export_folder(folder)
+    def _absolute(cls, path: Path) -> Path:
+        return absolute_path(path)
 
     @field_validator("home")
     @classmethod
@@ -300,33 +210,10 @@ class Settings(BaseSettings):
             raise ValueError("must be an e-mail address or team:NAME")
         return owner
 
-    @field_validator("base_url", "auth_url", "redirect_uri", "alert_webhook_url", "dagster_url")
+    @field_validator("base_url", "auth_url", "redirect_uri", "dagster_url")
     @classmethod
-    def _http_url(cls, url: str | SecretStr | None) -> str | SecretStr | None:
-        if url is not None:
-            problem = "must be an http or https URL"
-            try:
-                parts = urlsplit(url.get_secret_value() if isinstance(url, SecretStr) else url)
-            except ValueError:
-                raise ValueError(problem) from None
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(problem)
-        return url
-
-    @field_validator("service_public_url")
-    @classmethod
-    def _origin(cls, url: str | None) -> str | None:
-        return None if url is None else origin_of(url)
-
-    @field_validator("service_trusted_proxies")
-    @classmethod
-    def _networks(cls, proxies: str) -> str:
-        for proxy in listed(proxies):
-            try:
-                ip_network(proxy)
-            except ValueError:
-                raise ValueError("must be IP addresses or networks, such as 10.0.0.5,172.16.0.0/12") from None
-        return proxies
+    def _http_url(cls, url: str | None) -> str | None:
+        return None if url is None else http_url(url)
 
     @field_validator("base_url", "auth_url", "dagster_url")
     @classmethod
@@ -335,7 +222,28 @@ class Settings(BaseSettings):
         return url.rstrip("/") if url is not None else None
 
 
-def _absolute_path(path: Path) -> Path:
+def http_url(url: str) -> str:
+    """Return a URL of http or https.
+
+    Raises:
+        ValueError: It is another one, or none. The message does not repeat it.
+    """
+    problem = "must be an http or https URL"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(problem) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(problem)
+    return url
+
+
+def absolute_path(path: Path) -> Path:
+    """Return a path as it is stored.
+
+    Raises:
+        ValueError: It begins with the home of nobody, or is relative to a folder that no longer exists.
+    """
     try:
         return path.expanduser().absolute()
     except RuntimeError:
@@ -344,45 +252,16 @@ def _absolute_path(path: Path) -> Path:
         raise ValueError("is relative to the working directory, which no longer exists") from None
 
 
-def export_folder(folder: str) -> str:
-    """Return the folder of exported tables as it is stored: an absolute path, or a URL without a slash at its end.
-
-    Raises:
-        ValueError: It is a URL of another store, without a bucket, or with keys in it; or no path. The message does not
-            repeat the value.
-    """
-    scheme, is_url, place = folder.rstrip("/").partition("://")
-    if not is_url:
-        return str(_absolute_path(Path(folder)))
-    if scheme not in _OBJECT_STORES or not place.partition("/")[0]:
-        raise ValueError(f"must be a folder, or a URL such as s3://bucket/folder ({', '.join(_OBJECT_STORES)})")
-    # The URL is shown in messages and in Dagster. Of abfss, a container stands before the @.
-    if any(sign in place for sign in ("?#" if scheme == "abfss" else "?#@")):
-        raise ValueError("must be a URL without keys and queries; object stores take their keys from the environment")
-    return f"{scheme}://{place}"
+@cache
+def settings_class() -> type[Settings]:
+    """Return the class of all settings: a subclass of this module's, and of those that capabilities contribute."""
+    return create_model("AllSettings", __base__=(*contributed("settings"), Settings))
 
 
-def origin_of(url: str) -> str:
-    """Return a URL of a host and perhaps a port, in lower case, without a slash at its end and without a default port.
-
-    Raises:
-        ValueError: It is another URL, or none.
-    """
-    try:
-        parts = urlsplit(url.lower())
-        origin = f"{parts.scheme}://{parts.netloc}"
-        is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
-        if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
-            raise ValueError(url)
-    except ValueError:
-        raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
-    default_port = {"http": ":80", "https": ":443"}[parts.scheme]
-    return origin.removesuffix(default_port)  # browsers leave it out, and origins are compared as texts
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a setting that holds several, with commas between them."""
-    return tuple(filter(None, text.replace(" ", "").split(",")))
+def leading_elsewhere() -> dict[str, FieldInfo]:
+    """Return, by their names, the settings that lead elsewhere."""
+    fields = settings_class().model_fields
+    return {name: fields[name] for kind in settings_class().__mro__ for name in vars(kind).get("elsewhere", ())}
 
 
 def read_settings() -> Settings:
@@ -398,15 +277,13 @@ def read_settings() -> Settings:
     """
     folder = Path(os.environ.get("SELLER_PLATFORM_SECRETS_DIR", "/run/secrets"))
     try:
-        settings = Settings(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
+        settings = settings_class()(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InvalidSettingError(str(first["loc"][0]), _problem_of(first)) from None
     if not settings.demo:
         return settings
-    by_default = {
-        name: field.default for name, field in Settings.model_fields.items() if field.alias in LEADING_ELSEWHERE
-    }
+    by_default = {name: field.default for name, field in leading_elsewhere().items()}
     return settings.model_copy(update={**by_default, "home": settings.home / DEMO_FOLDER})
 
 
@@ -415,7 +292,7 @@ def _problem_of(error: ErrorDetails) -> str:
     name, kind = str(error["loc"][0]), error["type"]
     if kind == "value_error":
         return str(error["msg"]).removeprefix("Value error, ")
-    field = next(field for field in Settings.model_fields.values() if field.alias == name)
+    field = next(field for field in settings_class().model_fields.values() if field.alias == name)
     annotation = [each for each in get_args(field.annotation) if each is not type(None)] or [field.annotation]
     if get_origin(field.annotation) is Literal or kind == "literal_error":
         return f"must be {' or '.join(map(str, get_args(field.annotation)))}"

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from seller_platform.capabilities import NAMES, capabilities
 from seller_platform.commands import use_start
-from seller_platform.settings import Settings
+from seller_platform.settings import settings_class
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
     # The shell of the tests has no settings and no home of Dagster.
-    for name in ("DAGSTER_HOME", *(str(field.alias) for field in Settings.model_fields.values())):
+    for name in ("DAGSTER_HOME", *(str(field.alias) for field in settings_class().model_fields.values())):
         os.environ.pop(name, None)
     # Implausible readings are read a second time without a pause.
     os.environ["SELLER_PLATFORM_SECOND_READING_SECONDS"] = "0"

@@ -26,7 +26,7 @@ from seller_platform.cli.terminal.root import command_group
 from seller_platform.contract.wire import OPENAPI
 from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import Location
-from seller_platform.settings import Settings
+from seller_platform.settings import settings_class
 from seller_platform_tests.structure.errors import error_classes
 from seller_platform_tests.tools.documentation import coded_errors, sections
 
@@ -74,7 +74,7 @@ def current_names(database_url: str) -> Iterator[str]:
         yield from (f"command {command}: {_parameter(parameter)}" for parameter in parameters)
     yield from (f"exit code {kind.exit_code} of {name}" for name, kind in error_classes().items())
     yield from (f"exit code {exit_code} of {code}" for code, exit_code, *_ in coded_errors())
-    yield from (f"setting {field.alias}" for field in Settings.model_fields.values())
+    yield from (f"setting {field.alias}" for field in settings_class().model_fields.values())
     yield from (f"tag {name}" for name in _texts_like(r"seller_platform/[a-z_]+"))
     yield from (f"metric or cookie {name}" for name in _texts_like(r"seller_platform_(?!logs)[a-z_]+"))
     yield from _of_dagster()
@@ -96,7 +96,7 @@ def _of_dagster() -> Iterator[str]:
     """Yield assets with their partitions, checks, jobs, schedules, sensors and resources."""
     from seller_platform.orchestration.definitions import definitions_for  # reads the environment
 
-    definitions = definitions_for(Settings.model_construct(home=Path("home"), export_dir="/exports"))
+    definitions = definitions_for(settings_class().model_construct(home=Path("home"), export_dir="/exports"))
     graph, repository = definitions.resolve_asset_graph(), definitions.get_repository_def()
     for asset in graph.materializable_asset_keys:
         yield f"asset {asset.to_user_string()}: {_partitions(graph.get(asset).partitions_def)}"

@@ -58,16 +58,6 @@ def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatc
     assert settings.history_start == date(2024, 2, 29)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["s3://bucket/lake", "gs://bucket", "az://container/lake", "abfss://container@account.dfs.core.windows.net/lake"],
-)
-def test_the_folder_of_exports_may_be_a_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", f"{url}/")
-
-    assert read_settings().export_dir == url
-
-
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SELLER_PLATFORM_SECRET_KEY", "SELLER_API_CLIENT_SECRET", "SELLER_PLATFORM_DATABASE_URL"):
         monkeypatch.setenv(name, "canary")

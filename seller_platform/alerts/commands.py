@@ -3,6 +3,7 @@
 import click
 
 from seller_platform.alerts.sending import send_alerts
+from seller_platform.alerts.settings import AlertsSettings
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import DoneDocument, Output, json_option
 from seller_platform.errors import missing_setting
@@ -18,7 +19,7 @@ def alerts() -> None:
 def send(*, output: Output) -> None:
     """Report each new cause of problems once, and what is resolved. For cron, where no daemon of Dagster runs."""
     with open_stored_installation() as installation:
-        if installation.settings.alert_webhook_url is None:
+        if installation.settings.of(AlertsSettings).alert_webhook_url is None:
             raise missing_setting("SELLER_PLATFORM_ALERT_WEBHOOK_URL", "the webhook that receives the messages")
         outcome = send_alerts(installation.database, installation.settings)
     output.done(outcome)

@@ -99,7 +99,7 @@ def _link(problem: Problem, url: str, prefix: Sequence[str]) -> str:
 
 def without_secrets(text: str, settings: Settings) -> str:
     """Return a text without the secrets of the settings, without credentials in URLs, and without bearer tokens."""
-    values = (getattr(settings, name) for name in Settings.model_fields)
+    values = (getattr(settings, name) for name in type(settings).model_fields)
     secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
     parts = {part for secret in secrets for part in (secret, *secret.split(","), urlsplit(secret).password or "")}
     return redacted(text, (part for part in parts if len(part) >= _SHORTEST_SECRET))

@@ -23,6 +23,7 @@ from seller_platform.alerts.messages import (
     slack_payload,
     without_secrets,
 )
+from seller_platform.alerts.settings import AlertsSettings
 from seller_platform.alerts.webhook import post_message
 from seller_platform.capabilities import contributed
 from seller_platform.clocks import utc_now
@@ -104,7 +105,7 @@ def write(
         **{"cause": cause, "is_open": is_open, "within": within},
         "title": without_secrets(title, settings),
         "sentence": without_secrets(sentence[:LONGEST_SENTENCE], settings),
-        "message": message if message and settings.alert_webhook_url else None,
+        "message": message if message and settings.of(AlertsSettings).alert_webhook_url else None,
     }
     is_written = connection.execute(_WRITE, bound).one_or_none() is not None
     if is_written and message:
@@ -169,7 +170,7 @@ def deliver(database: Database, settings: Settings) -> str:
 
     After a failure the webhook counts as unreachable, and all others wait, too.
     """
-    began, webhook_url = monotonic(), settings.alert_webhook_url
+    began, webhook_url = monotonic(), settings.of(AlertsSettings).alert_webhook_url
     while webhook_url is not None and monotonic() - began < 5.0:
         with database.begin() as connection:
             waiting = connection.execute(_NEXT).one_or_none()

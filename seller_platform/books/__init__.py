@@ -1,6 +1,7 @@
 """The books: what an accountant books for each payout and month, and months that were closed.
 
 - `capability`: what this folder contributes
+- `settings`: which accounts entries are posted to
 - `journal_accounts`: the account of the books of each entry of the ledger
 - `journal_entries`: the mart with the entries that an accountant books
 - `closing`: closes a month, and lists closed months

@@ -14,4 +14,5 @@ CAPABILITY = Capability(
     tables="seller_platform.books.tables",
     marts="seller_platform.books.journal_entries:declared",
     explains={"journal_entries": "seller_platform.books.explaining:explain_key"},
+    settings="seller_platform.books.settings:BooksSettings",
 )

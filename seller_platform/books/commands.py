@@ -9,6 +9,7 @@ import click
 from seller_platform.books.closing import BookMonth, Closing, book_months, close_month
 from seller_platform.books.import_files import PROGRAMS, import_files
 from seller_platform.books.journal_accounts import accounts_of
+from seller_platform.books.settings import BooksSettings
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads, user_name
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
@@ -66,7 +67,7 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
     closings, builds, failures = list[Closing](), list[Build](), dict[str, SellerPlatformError]()
     with open_stored_installation() as installation:
         settings, chosen = installation.settings, _chosen(installation, chosen_accounts)
-        books = accounts_of(settings.journal_accounts)
+        books = accounts_of(settings.of(BooksSettings).journal_accounts)
         with output.progress("Closing", len(chosen)) as show:
             for account in chosen:
                 try:

@@ -7,6 +7,7 @@ import click
 from seller_platform.books.journal_accounts import accounts_of
 from seller_platform.books.journal_entries import JOURNAL_ENTRIES
 from seller_platform.books.line_rows import explain_entry
+from seller_platform.books.settings import BooksSettings
 from seller_platform.cli.inspection.explain import ExplainDocument, ExplainedLine, show_rows
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output
@@ -25,7 +26,7 @@ def explain_key(key: Sequence[str], account: str | None, output: Output) -> None
         raise click.UsageError("journal_entries takes the number of an entry, and perhaps a line of it")
     number, line = key[0], key[1] if len(key) > 1 else None
     with open_stored_installation() as installation, output.progress(f"Looking for the rows of {number}"):
-        accounts = accounts_of(installation.settings.journal_accounts)
+        accounts = accounts_of(installation.settings.of(BooksSettings).journal_accounts)
         key_of_account = None if account is None else account_named(installation.database, account).key
         entry = explain_entry(installation.database, accounts, number, line, key_of_account)
     lines = [ExplainedLine(**{name: each[name] for name in ExplainedLine.__struct_fields__}) for each in entry.lines]

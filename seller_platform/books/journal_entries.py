@@ -14,6 +14,7 @@ from dataclasses import replace
 from psycopg import sql
 
 from seller_platform.books.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, UNMAPPED, JournalAccounts, accounts_of
+from seller_platform.books.settings import BooksSettings
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -360,5 +361,5 @@ def declared(settings: Settings | None) -> tuple[Mart, ...]:
     Raises:
         SettingsError: The file cannot be used.
     """
-    accounts = settings and settings.journal_accounts
+    accounts = settings and settings.of(BooksSettings).journal_accounts
     return (journal_of(accounts_of(accounts)) if accounts else JOURNAL_ENTRIES,)

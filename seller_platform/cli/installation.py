@@ -19,7 +19,7 @@ from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
 from seller_platform.files import make_folders
-from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings, leading_elsewhere, read_settings
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
@@ -181,8 +181,8 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
     settings = read_settings()
     note_home(settings)  # afterwards a variable names the home folder
     home = settings.home / DEMO_FOLDER
-    for name in LEADING_ELSEWHERE:
-        variables.pop(name, None)
+    for each in leading_elsewhere().values():
+        variables.pop(str(each.alias), None)
     variables[_HOME] = str(home)
     variables["SELLER_PLATFORM_SECRETS_DIR"] = os.devnull  # it may hold the settings of a real connection
     use_demo_start()

@@ -1,6 +1,7 @@
 """Lists and marts, exported as Delta tables for other engines.
 
 - `capability`: what this folder contributes
+- `settings`: where exported tables lie
 - `partitions`: exports partitions of a table
 - `delta_tables`: opens, writes and prunes tables
 - `table_files`: their files in a folder, synced

@@ -13,6 +13,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError
+from seller_platform.lake.settings import LakeSettings
 from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
 from seller_platform.orchestration.assets.marts import marts_of
@@ -29,7 +30,7 @@ from seller_platform.warehouse.schema.tables import table_for
 
 def definitions(component: Mounted) -> Contribution:
     """Return the assets of the tables whose inputs a component has, if there is a folder for them."""
-    folder, placement = component.settings.export_dir, component.placement
+    folder, placement = component.settings.of(LakeSettings).export_dir, component.placement
     if folder is None:
         return Contribution()
     sources = [each for each in SOURCES if each in (*component.datasets, *marts_of(component.datasets))]

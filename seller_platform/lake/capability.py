@@ -8,4 +8,5 @@ CAPABILITY = Capability(
     definitions="seller_platform.lake.assets:definitions",
     examine="seller_platform.lake.upkeep:examine",
     prune_files="seller_platform.lake.upkeep:prune_files",
+    settings="seller_platform.lake.settings:LakeSettings",
 )

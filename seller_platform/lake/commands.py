@@ -17,7 +17,7 @@ from seller_platform.cli.marts import (
 from seller_platform.cli.output import Outcome, Output, json_option
 from seller_platform.contract import Window
 from seller_platform.errors import NotLoadedError, PartsFailedError, SellerPlatformError, missing_setting
-from seller_platform.settings import export_folder
+from seller_platform.lake.settings import LakeSettings, export_folder
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of, source_named
 
@@ -86,7 +86,7 @@ def export(
     from seller_platform.lake.partitions import export_partitions  # its import takes a while
 
     with open_stored_installation() as installation:
-        folder = folder or installation.settings.export_dir
+        folder = folder or installation.settings.of(LakeSettings).export_dir
         if folder is None:
             raise missing_setting(
                 "SELLER_PLATFORM_EXPORT_DIR", "the folder for Delta tables; `--folder` names one, too"

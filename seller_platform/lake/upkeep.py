@@ -8,6 +8,7 @@ from seller_platform.cli.doctor.findings import Finding, ok, warn
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import PartsFailedError
+from seller_platform.lake.settings import LakeSettings
 from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.due import partition_states
 from seller_platform.warehouse.postgres.database import Database
@@ -22,7 +23,7 @@ def examine(database: Database, settings: Settings) -> Iterator[Finding]:
 
     After a database was restored, these are all of them: the tables may have older or newer rows.
     """
-    if (folder := settings.export_dir) is None:
+    if (folder := settings.of(LakeSettings).export_dir) is None:
         return
     with database.begin() as connection:
         accounts = connection.execute(_ACCOUNTS).scalars().all()
@@ -46,8 +47,8 @@ def prune_files(database: Database, settings: Settings, *, dry: bool) -> tuple[i
     Raises:
         SettingsError: The extra `lake` is not installed.
     """
-    if settings.export_dir is None:
+    if (folder := settings.of(LakeSettings).export_dir) is None:
         return None
     from seller_platform.lake.delta_tables import prune_tables  # its import takes a while, and needs the extra
 
-    return prune_tables(database, settings.export_dir, dry=dry)
+    return prune_tables(database, folder, dry=dry)

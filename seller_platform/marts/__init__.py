@@ -1,6 +1,7 @@
 """The marts: tables of schema `marts`, computed from the datasets and declared once.
 
 - `capability`: what this folder contributes
+- `settings`: which rules marts have
 - `registry`: every mart of this folder
 - `columns`: columns of several marts
 - `rules`: what counts towards profit, of each entry of the ledger

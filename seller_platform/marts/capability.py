@@ -2,4 +2,8 @@
 
 from seller_platform.capabilities import Capability
 
-CAPABILITY = Capability(name="marts", marts="seller_platform.marts.registry:declared")
+CAPABILITY = Capability(
+    name="marts",
+    settings="seller_platform.marts.settings:MartsSettings",
+    marts="seller_platform.marts.registry:declared",
+)

@@ -7,6 +7,7 @@ from seller_platform.marts.product_performance_monthly import PRODUCT_PERFORMANC
 from seller_platform.marts.profit_bridge_monthly import PROFIT_BRIDGE_MONTHLY, bridge_of
 from seller_platform.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.marts.rules.formulas import STANDARD, read_formula
+from seller_platform.marts.settings import MartsSettings
 from seller_platform.marts.settlement_reconciliation import SETTLEMENT_RECONCILIATION
 from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.declaration import Mart
@@ -18,7 +19,7 @@ def declared(settings: Settings | None) -> tuple[Mart, ...]:
     Raises:
         SettingsError: The file cannot be used.
     """
-    formula = settings and settings.profit_formula
+    formula = settings and settings.of(MartsSettings).profit_formula
     return (
         ACCOUNT_PROFIT_DAILY,
         bridge_of(STANDARD, read_formula(formula)) if formula else PROFIT_BRIDGE_MONTHLY,

@@ -1,6 +1,7 @@
 """The API served over HTTP from the tables of a warehouse.
 
 - `capability`: what it contributes to the core
+- `settings`: what its operator may set
 - `commands`: the commands of operators
 - `app`: creates the application from routes, error answers and the pool; the status endpoint
 - `server`: runs the service as a process

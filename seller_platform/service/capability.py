@@ -17,4 +17,5 @@ CAPABILITY = Capability(
     retention="seller_platform.service.sums.loads:EXPIRING",
     on_open="seller_platform.service.sums.loads:begin_sums",
     on_publish="seller_platform.service.sums.loads:follow_load",
+    settings="seller_platform.service.settings:ServiceSettings",
 )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from seller_platform.service.events import ALARMING, EventKind, SecurityEvent, find_events
+from seller_platform.service.settings import ServiceSettings
 from seller_platform.settings import Settings
 from seller_platform.warehouse.monitoring.incidents import Incident
 from seller_platform.warehouse.postgres.database import Database
@@ -30,7 +31,7 @@ def security_incidents(settings: Settings, now: datetime) -> Sequence[Incident]:
     Raises:
         WarehouseUnavailableError: Its database cannot be reached.
     """
-    service_url = settings.service_database_url
+    service_url = settings.of(ServiceSettings).service_database_url
     url = service_url.get_secret_value() if service_url is not None else warehouse_url(settings)
     with Database(url, connections=1) as database:
         events = find_events(database, kinds=ALARMING, since=now - _REPORTED_FOR, limit=500)

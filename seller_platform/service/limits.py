@@ -33,7 +33,7 @@ from seller_platform.service.http.addresses import is_loopback, network_of_clien
 from seller_platform.service.metrics import Measures, notes_of
 from seller_platform.service.openapi import Cost, Route
 from seller_platform.service.pool import Store
-from seller_platform.settings import Settings
+from seller_platform.service.settings import ServiceSettings
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it is for
@@ -92,7 +92,7 @@ STANDARD = Limits()
 """The limits without settings, and without rates."""
 
 
-def limits_of(settings: Settings, *, host: str = "127.0.0.1", processes: int = 1) -> Limits:
+def limits_of(settings: ServiceSettings, *, host: str = "127.0.0.1", processes: int = 1) -> Limits:
     """Return the limits of each process of a service that listens on a host.
 
     Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at

@@ -66,22 +66,26 @@ SETTINGS = [
     Bad("status", "a user that this machine does not have", variables={HOME: "~absent-user/x"}),
     Bad("status", "holds a line break", variables={HOME: "{folder}/a\nb"}),
     Bad("status", "must be a day such as 2025-01-31", variables={"SELLER_PLATFORM_HISTORY_START": "2024-13"}),
-    Bad("status", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "0"}),
-    Bad("status", "a number above 0 to 720", variables={"SELLER_PLATFORM_SERVICE_SESSION_HOURS": "-1"}),
-    Bad("status", "a whole number from 0 on", variables={"SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER": "1.5"}),
+    Bad("service worker", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "0"}),
+    Bad("service worker", "a number above 0 to 720", variables={"SELLER_PLATFORM_SERVICE_SESSION_HOURS": "-1"}),
+    Bad("service worker", "a whole number from 0 on", variables={"SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER": "1.5"}),
     Bad("status", "must be adaptive or fixed", variables={"SELLER_PLATFORM_LOOKBACK": "wide"}),
     Bad("status", "must be text or json", variables={"SELLER_PLATFORM_LOG_FORMAT": "xml"}),
     Bad("status", "e-mail address or team:NAME", variables={"SELLER_PLATFORM_OWNER": "bob"}),
     Bad("status", "must be an http or https URL", variables={"SELLER_API_BASE_URL": "ftp://host"}),
     Bad("status", "must be an http or https URL", variables={"SELLER_API_AUTH_URL": "http://[host"}),
-    Bad("status", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
-    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://{SECRET}@host"}),
-    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://host:{SECRET}"}),
-    Bad("status", EXPORTS, variables={EXPORTS: f"ftp://{SECRET}/lake"}),
-    Bad("status", EXPORTS, variables={EXPORTS: f"s3://key:{SECRET}/x@bucket/lake"}),
-    Bad("status", EXPORTS, variables={EXPORTS: f"az://container/lake?sig={SECRET}"}),
-    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": "https://host/path"}),
-    Bad("status", "IP addresses or networks", variables={"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "*"}),
+    Bad("alerts send", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
+    Bad(
+        "service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://{SECRET}@host"}
+    ),
+    Bad(
+        "service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://host:{SECRET}"}
+    ),
+    Bad("export", EXPORTS, variables={EXPORTS: f"ftp://{SECRET}/lake"}),
+    Bad("export", EXPORTS, variables={EXPORTS: f"s3://key:{SECRET}/x@bucket/lake"}),
+    Bad("export", EXPORTS, variables={EXPORTS: f"az://container/lake?sig={SECRET}"}),
+    Bad("service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": "https://host/path"}),
+    Bad("service worker", "IP addresses or networks", variables={"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "*"}),
     Bad("keys rotate", "SELLER_PLATFORM_SECRET_KEY", variables={"SELLER_PLATFORM_SECRET_KEY": SECRET}),
 ]
 

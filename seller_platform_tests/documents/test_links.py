@@ -9,7 +9,7 @@ import pytest
 
 from seller_platform.documentation import PAGES as LISTED
 from seller_platform.documentation import DocumentPage
-from seller_platform.settings import Settings
+from seller_platform.settings import settings_class
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES
 from seller_platform_tests.structure.errors import error_classes
@@ -92,7 +92,7 @@ def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
 
 
 def test_every_setting_has_a_description() -> None:
-    assert [field.alias for field in Settings.model_fields.values() if not field.description] == []
+    assert [field.alias for field in settings_class().model_fields.values() if not field.description] == []
 
 
 _TYPED = [(document.name, line) for document in documents() for line in document.lines]

@@ -11,6 +11,8 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.lake.partitions import Exported, export_partitions
+from seller_platform.lake.settings import LakeSettings
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.postgres import Databases
@@ -108,3 +110,13 @@ def test_without_the_extra_its_installation_is_named(variables: dict[str, str]) 
 
     assert result.returncode == 2, result.stderr
     assert "pip install 'seller-platform[lake]'" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://bucket/lake", "gs://bucket", "az://container/lake", "abfss://container@account.dfs.core.windows.net/lake"],
+)
+def test_the_folder_of_exports_may_be_a_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", f"{url}/")
+
+    assert read_settings().of(LakeSettings).export_dir == url

@@ -9,12 +9,12 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_996,
+    "root": 2_875,
     "cli": 5_018,
     "orchestration": 4_865,
-    "service": 12_582,
+    "service": 12_718,
     "sandbox": 3_098,
-    "alerts": 582,
+    "alerts": 606,
     "agents": 1_628,
     "ingest": 2_486,
     "client": 3_909,
@@ -23,11 +23,11 @@ BUDGETS = {
     "costs": 1_577,
     "ledgers": 291,
     "reports": 1_354,
-    "lake": 943,
+    "lake": 989,
     "sampling": 706,
-    "books": 1_506,
-    "marts": 2_397,
-    "tests": 55_835,
+    "books": 1_533,
+    "marts": 2_423,
+    "tests": 55_842,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -18,7 +18,7 @@ from seller_platform.cli.docs import schema_of
 from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Slicing, Source
 from seller_platform.contract.datasets import DATASETS
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import read_settings, settings_class
 from seller_platform.warehouse.loads.holds import RULES
 from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform_tests.structure.errors import error_classes
@@ -302,7 +302,7 @@ def _settings() -> str:
     """Return a row for each setting: the variable, its default and its effect."""
 
     def rows() -> Iterator[tuple[str, ...]]:
-        for field in sorted(Settings.model_fields.values(), key=lambda each: each.alias or ""):
+        for field in sorted(settings_class().model_fields.values(), key=lambda each: each.alias or ""):
             has_none = (
                 field.default in (None, "", False) or field.default_factory is not None
             )  # the description names it then

@@ -14,7 +14,8 @@ from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace, run_worker
 from seller_platform.service.server import run_service
-from seller_platform.settings import listed, read_settings
+from seller_platform.service.settings import ServiceSettings, listed
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 
@@ -45,7 +46,7 @@ def run(
 
     Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
     """
-    settings = read_settings()
+    settings = read_settings().of(ServiceSettings)
     if serves_agents and not any(contributed("routes")):  # imported before processes are started: an extra may lack
         raise RequestError("this installation has no tools for agents; leave --mcp out")
     with Database(url) as database:
@@ -82,5 +83,5 @@ def worker(*, url: str) -> None:
     """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
         migrate(database)
-    settings = read_settings()
+    settings = read_settings().of(ServiceSettings)
     run_worker(url, limits_of(settings), settings.log_format)

@@ -10,6 +10,7 @@ from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.service.commands.options import result_options
+from seller_platform.service.settings import ServiceSettings
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
@@ -144,7 +145,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     # Imported here because other commands send no answers of the service.
     from seller_platform.service.pages.password import RESET
 
-    base_url = service_url or read_settings().service_public_url or _LOCAL_URL
+    base_url = service_url or read_settings().of(ServiceSettings).service_public_url or _LOCAL_URL
     token = create_reset_link(database, email, timedelta(hours=hours))
     link = f"{base_url.rstrip('/')}{RESET}?token={token}"
     text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."

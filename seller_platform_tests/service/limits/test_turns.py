@@ -9,6 +9,7 @@ import pytest
 
 from seller_platform.service.errors import NotAdmittedError
 from seller_platform.service.limits import DEFAULT_PER_TOKEN, DEFAULT_PER_USER, Turns, limits_of
+from seller_platform.service.settings import ServiceSettings
 from seller_platform.settings import read_settings
 
 ANN, BOB, EVE = 1, 2, 3
@@ -95,7 +96,7 @@ def test_only_a_sandbox_on_its_own_machine_has_no_rates(
     host: str, public_url: str, rates: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_SERVICE_PUBLIC_URL", public_url)
-    limits = limits_of(read_settings(), host=host)
+    limits = limits_of(read_settings().of(ServiceSettings), host=host)
 
     assert (limits.per_token, limits.per_user) == rates
     assert limits.work_at_once >= 2
@@ -105,7 +106,7 @@ def test_settings_change_limits_and_processes_divide_them(monkeypatch: pytest.Mo
     for name, value in {"REQUESTS_PER_TOKEN": "5", "REQUESTS_PER_USER": "0", "LISTS_AT_ONCE": "7"}.items():
         monkeypatch.setenv(f"SELLER_PLATFORM_SERVICE_{name}", value)
 
-    limits, part = (limits_of(read_settings(), processes=processes) for processes in (1, 4))
+    limits, part = (limits_of(read_settings().of(ServiceSettings), processes=processes) for processes in (1, 4))
 
     assert (limits.per_token, limits.per_user, limits.work_at_once) == (5, 0, 7)
     assert (part.per_token, part.per_user, part.work_at_once) == (2, 0, 2)

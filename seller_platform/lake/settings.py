@@ -1,0 +1,42 @@
+"""The settings of exports."""
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from seller_platform.settings import Settings, absolute_path
+
+_OBJECT_STORES = ("s3", "gs", "az", "abfss")
+
+
+class LakeSettings(Settings):
+    """Where exports lie."""
+
+    export_dir: str | None = Field(
+        None,
+        description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
+        "`s3://bucket/folder`",
+    )
+
+    @field_validator("export_dir")
+    @classmethod
+    def _path_or_url(cls, folder: str | None) -> str | None:
+        return None if folder is None else export_folder(folder)
+
+
+def export_folder(folder: str) -> str:
+    """Return the folder of exported tables as it is stored: an absolute path, or a URL without a slash at its end.
+
+    Raises:
+        ValueError: It is a URL of another store, without a bucket, or with keys in it; or no path. The message does not
+            repeat the value.
+    """
+    scheme, is_url, place = folder.rstrip("/").partition("://")
+    if not is_url:
+        return str(absolute_path(Path(folder)))
+    if scheme not in _OBJECT_STORES or not place.partition("/")[0]:
+        raise ValueError(f"must be a folder, or a URL such as s3://bucket/folder ({', '.join(_OBJECT_STORES)})")
+    # The URL is shown in messages and in Dagster. Of abfss, a container stands before the @.
+    if any(sign in place for sign in ("?#" if scheme == "abfss" else "?#@")):
+        raise ValueError("must be a URL without keys and queries; object stores take their keys from the environment")
+    return f"{scheme}://{place}"
