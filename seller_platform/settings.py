@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, create_model, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -68,6 +68,42 @@ DEMO_FOLDER = "sandbox"
 """The folder in the home folder where `demo` and `dev` keep everything."""
 
 
+def http_url(url: str) -> str:
+    """Return a URL of http or https.
+
+    Raises:
+        ValueError: It is another one, or none. The message does not repeat it.
+    """
+    problem = "must be an http or https URL"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(problem) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(problem)
+    return url
+
+
+def absolute_path(path: Path) -> Path:
+    """Return a path as it is stored.
+
+    Raises:
+        ValueError: It begins with the home of nobody, or is relative to a folder that no longer exists.
+    """
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~ and a user that this machine does not have") from None
+    except FileNotFoundError:
+        raise ValueError("is relative to the working directory, which no longer exists") from None
+
+
+StoredPath = Annotated[Path, AfterValidator(absolute_path)]
+"""A path that is kept as an absolute one."""
+
+HttpUrl = Annotated[str, AfterValidator(http_url)]
+"""A URL of http or https."""
+
 S = TypeVar("S", bound="Settings")
 
 
@@ -93,7 +129,7 @@ class Settings(BaseSettings):
         alias_generator=lambda name: f"{'SELLER_API' if name in _OF_THE_API else 'SELLER_PLATFORM'}_{name.upper()}",
     )
 
-    home: Path = Field(
+    home: StoredPath = Field(
         default_factory=nearest_home,
         description="the folder of the embedded PostgreSQL, the key and the Dagster instance; by default that of the "
         "working directory, else the nearest one of the folders above",
@@ -101,7 +137,7 @@ class Settings(BaseSettings):
     demo: bool = Field(
         False, description="use the data of `demo` and `dev`, and no setting that names another database or API"
     )
-    root_data_folder: Path = Field(
+    root_data_folder: StoredPath = Field(
         Path("/var/lib/seller-platform"),
         description="as root: the data folder of the embedded PostgreSQL, which then runs as the user "
         "`seller-postgres`",
@@ -127,8 +163,8 @@ class Settings(BaseSettings):
         date(2025, 1, 1), description="the first day of history until one is stored; its month is the first partition"
     )
     owner: str = Field("team:data", description="the owner of every asset: an e-mail address or `team:NAME`")
-    base_url: str | None = Field(None, description="the base URL of the API's paths")
-    auth_url: str | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
+    base_url: HttpUrl | None = Field(None, description="the base URL of the API's paths")
+    auth_url: HttpUrl | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
     client_id: str | None = Field(None, description="the id of the registered application")
     client_secret: SecretStr | None = Field(None, description="the secret of the registered application")
     requests_per_day: int | None = Field(
@@ -138,7 +174,7 @@ class Settings(BaseSettings):
         ge=1,
         le=100_000_000,
     )
-    dagster_url: str | None = Field(None, description="the URL of the Dagster UI, for links in alerts")
+    dagster_url: HttpUrl | None = Field(None, description="the URL of the Dagster UI, for links in alerts")
     dagster_retention_days: int = Field(
         30,
         description="after how many days `prune` deletes Dagster's events, runs and check results; partitions "
@@ -161,7 +197,7 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field(
         "text", description="`json` writes logs for programs: one JSON object on each line of standard error"
     )
-    redirect_uri: str = Field(
+    redirect_uri: HttpUrl = Field(
         "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
@@ -169,11 +205,6 @@ class Settings(BaseSettings):
         """Return these as the settings of a capability, of which they are."""
         assert isinstance(self, kind)
         return self
-
-    @field_validator("home", "root_data_folder")
-    @classmethod
-    def _absolute(cls, path: Path) -> Path:
-        return absolute_path(path)
 
     @field_validator("home")
     @classmethod
@@ -210,46 +241,11 @@ class Settings(BaseSettings):
             raise ValueError("must be an e-mail address or team:NAME")
         return owner
 
-    @field_validator("base_url", "auth_url", "redirect_uri", "dagster_url")
-    @classmethod
-    def _http_url(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url)
-
     @field_validator("base_url", "auth_url", "dagster_url")
     @classmethod
     def _without_last_slash(cls, url: str | None) -> str | None:
         # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.
         return url.rstrip("/") if url is not None else None
-
-
-def http_url(url: str) -> str:
-    """Return a URL of http or https.
-
-    Raises:
-        ValueError: It is another one, or none. The message does not repeat it.
-    """
-    problem = "must be an http or https URL"
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ValueError(problem) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(problem)
-    return url
-
-
-def absolute_path(path: Path) -> Path:
-    """Return a path as it is stored.
-
-    Raises:
-        ValueError: It begins with the home of nobody, or is relative to a folder that no longer exists.
-    """
-    try:
-        return path.expanduser().absolute()
-    except RuntimeError:
-        raise ValueError("begins with ~ and a user that this machine does not have") from None
-    except FileNotFoundError:
-        raise ValueError("is relative to the working directory, which no longer exists") from None
 
 
 @cache

@@ -1,27 +1,13 @@
 """The settings of exports."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from seller_platform.settings import Settings, absolute_path
 
 _OBJECT_STORES = ("s3", "gs", "az", "abfss")
-
-
-class LakeSettings(Settings):
-    """Where exports lie."""
-
-    export_dir: str | None = Field(
-        None,
-        description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
-        "`s3://bucket/folder`",
-    )
-
-    @field_validator("export_dir")
-    @classmethod
-    def _path_or_url(cls, folder: str | None) -> str | None:
-        return None if folder is None else export_folder(folder)
 
 
 def export_folder(folder: str) -> str:
@@ -40,3 +26,13 @@ def export_folder(folder: str) -> str:
     if any(sign in place for sign in ("?#" if scheme == "abfss" else "?#@")):
         raise ValueError("must be a URL without keys and queries; object stores take their keys from the environment")
     return f"{scheme}://{place}"
+
+
+class LakeSettings(Settings):
+    """Where exports lie."""
+
+    export_dir: Annotated[str, AfterValidator(export_folder)] | None = Field(
+        None,
+        description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
+        "`s3://bucket/folder`",
+    )

@@ -2,12 +2,49 @@
 
 from collections.abc import Sequence
 from ipaddress import ip_network
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from seller_platform.settings import Settings
+
+
+def origin_of(url: str) -> str:
+    """Return a URL of a host and perhaps a port, in lower case, without a slash at its end and without a default port.
+
+    Raises:
+        ValueError: It is another URL, or none.
+    """
+    try:
+        parts = urlsplit(url.lower())
+        origin = f"{parts.scheme}://{parts.netloc}"
+        is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
+        if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
+            raise ValueError(url)
+    except ValueError:
+        raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
+    default_port = {"http": ":80", "https": ":443"}[parts.scheme]
+    return origin.removesuffix(default_port)  # browsers leave it out, and origins are compared as texts
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the values of a setting that holds several, with commas between them."""
+    return tuple(filter(None, text.replace(" ", "").split(",")))
+
+
+def networks(proxies: str) -> str:
+    """Return addresses and networks, with commas between them, as they are.
+
+    Raises:
+        ValueError: One is neither.
+    """
+    try:
+        for proxy in listed(proxies):
+            ip_network(proxy)
+    except ValueError:
+        raise ValueError("must be IP addresses or networks, such as 10.0.0.5,172.16.0.0/12") from None
+    return proxies
 
 
 class ServiceSettings(Settings):
@@ -18,12 +55,12 @@ class ServiceSettings(Settings):
     service_database_url: SecretStr | None = Field(
         None, description="the database that `service` serves; by default the sandbox"
     )
-    service_public_url: str | None = Field(
+    service_public_url: Annotated[str, AfterValidator(origin_of)] | None = Field(
         None,
         description="the URL under which users reach the service; without it, only this machine's loopback and "
         "`--host` are served",
     )
-    service_trusted_proxies: str = Field(
+    service_trusted_proxies: Annotated[str, AfterValidator(networks)] = Field(
         "",
         description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "trusted, such as `127.0.0.1`; by default none",
@@ -90,41 +127,3 @@ class ServiceSettings(Settings):
         ge=1,
         le=3650,
     )
-
-    @field_validator("service_public_url")
-    @classmethod
-    def _origin(cls, url: str | None) -> str | None:
-        return None if url is None else origin_of(url)
-
-    @field_validator("service_trusted_proxies")
-    @classmethod
-    def _networks(cls, proxies: str) -> str:
-        for proxy in listed(proxies):
-            try:
-                ip_network(proxy)
-            except ValueError:
-                raise ValueError("must be IP addresses or networks, such as 10.0.0.5,172.16.0.0/12") from None
-        return proxies
-
-
-def origin_of(url: str) -> str:
-    """Return a URL of a host and perhaps a port, in lower case, without a slash at its end and without a default port.
-
-    Raises:
-        ValueError: It is another URL, or none.
-    """
-    try:
-        parts = urlsplit(url.lower())
-        origin = f"{parts.scheme}://{parts.netloc}"
-        is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
-        if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
-            raise ValueError(url)
-    except ValueError:
-        raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
-    default_port = {"http": ":80", "https": ":443"}[parts.scheme]
-    return origin.removesuffix(default_port)  # browsers leave it out, and origins are compared as texts
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a setting that holds several, with commas between them."""
-    return tuple(filter(None, text.replace(" ", "").split(",")))
