@@ -4,16 +4,14 @@ Where an object has a name twice, readers of JSON keep the last value, and what 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from seller_platform.client.decoding.values import LARGEST_BIGINT, shape_of, whole_number
-from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, digits_kept, not_json
+from seller_platform.client.http.responses import check_no_error, not_json, parsed_json
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, RepeatedNameError, RowsMissingError
@@ -23,19 +21,14 @@ ARRAY, KEYED, BARE = "array", "keyed", "bare"
 
 NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-_COUNTS = (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
-_NULL = b"null"
-_NOTHING = (b"", _NULL, b"false", b'""')
+_NOTHING = (b"", b"null", b"false", b'""')
 _MEMBER = b'":'
 _LARGEST_PART = 1 << 14
 
-_Count = int | float | str | None
-_COUNT: msgspec.json.Decoder[_Count] = msgspec.json.Decoder(_Count)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _KEYED_OBJECTS = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]])
-_BESIDE = [*((name, _Count, None) for name in _COUNTS), *((name, Any, None) for name in ERROR_FIELDS)]
 
 
 class Envelope(NamedTuple):
@@ -47,17 +40,27 @@ class Envelope(NamedTuple):
     per_page: int | None = None
 
     @classmethod
-    def of(cls, sent: Mapping[str, Any]) -> "Envelope":
-        """Return the counts that stand beside rows, in any accepted spelling.
+    def of(cls, beside: bytes) -> "Envelope":
+        """Return the counts of a page, in any accepted spelling.
+
+        Args:
+            beside: The page without its rows.
 
         Raises:
-            ErrorAnswerError: An error stands beside them.
+            UnreadableBodyError: It carries an error, or has a name twice.
         """
+        pairs, numbers = list[tuple[str, object]](), list[int | None]()
+
+        def object_of(members: list[tuple[str, object]]) -> dict[str, object]:
+            pairs[:] = members  # the page itself comes last
+            return dict(members)
+
+        sent = parsed_json(beside, object_of)
         check_no_error(sent)
-        numbers: list[int | None] = []
-        for name in _COUNTS:
+        _check_names(pairs)
+        for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE):
             try:
-                number = sent[name] if isinstance(sent[name], int) else whole_number(str(sent[name]))
+                number = sent[name] if type(sent.get(name)) is int else whole_number(str(sent.get(name)))
             except ValueError:
                 number = -1
             numbers.append(number if 0 <= number <= LARGEST_BIGINT else None)
@@ -86,14 +89,14 @@ class CutBody:
         first, last = body.find(b"["), body.rfind(b"]")
         if not 0 <= first < last:
             return None
+        # Whatever array takes the place of this one, the body stays valid JSON.
         beside = body[:first] + b"[]" + body[last + 1 :]
         try:
-            # Whatever array takes the place of this one, the body stays valid JSON.
-            sent = msgspec.structs.asdict(_beside_rows(rows_field).decode(beside))
+            if bytes(_OBJECT.decode(beside).get(rows_field, b"")) != b"[]":
+                return None
         except NO_JSON:
             return None
-        _checked(_parsed(beside, list))
-        return cls(memoryview(body)[first : last + 1], ARRAY, Envelope.of(sent))
+        return cls(memoryview(body)[first : last + 1], ARRAY, Envelope.of(beside))
 
     @classmethod
     def of(cls, body: bytes, dataset: Dataset, rows_field: str) -> "CutBody":
@@ -111,15 +114,11 @@ class CutBody:
                     return cls(memoryview(body), BARE, Envelope())
                 problem = f"the answer is an array, not an object with {rows_field}"
                 raise (ContractViolationError if sent_rows else RowsMissingError)(dataset.name, problem)
-            page = _OBJECT.decode(body)
-            sent: dict[str, Any] = {name: digits_kept(bytes(page.get(name, _NULL))) for name in ERROR_FIELDS}
+            rows = bytes(_OBJECT.decode(body).get(rows_field, b""))
         except NO_JSON as error:
             raise not_json(error) from None
-        for name in _COUNTS:
-            with suppress(msgspec.ValidationError):
-                sent[name] = None
-                sent[name] = _COUNT.decode(page.get(name, _NULL))
-        envelope, rows = Envelope.of(sent), bytes(page.get(rows_field, b""))
+        beside = body.replace(rows, rows[:1] + rows[-1:], 1) if rows[:1] in (b"[", b"{") else body
+        envelope = Envelope.of(beside)
         if rows in _NOTHING and envelope.total == 0:
             rows = b"[]"
         container = {b"[": ARRAY, b"{": KEYED}.get(rows[:1])
@@ -127,7 +126,6 @@ class CutBody:
             problem = f"{rows_field} is {shape_of(rows)}" if rows else f"there is no {rows_field}"
             problem = f"{problem} in the answer, but the rows should be there"
             raise (RowsMissingError if rows in _NOTHING else ContractViolationError)(dataset.name, problem)
-        _checked(_parsed(body.replace(rows, rows[:1] + rows[-1:], 1), list))
         return cls(memoryview(rows), container, envelope)
 
     def count(self) -> int | None:
@@ -166,25 +164,10 @@ class CutBody:
         surplus = text.count(_MEMBER) - names - is_keyed * count
         # Quotes inside texts are escaped, and some writers put a space before the colon.
         if surplus and surplus not in (text.count(b"\\" + _MEMBER), -text.count(b'" :')):
-            _parsed(text, _checked)
+            parsed_json(text, _check_names)
 
 
-def _parsed(text: bytes, hook: Callable[[Any], object]) -> Any:
-    """Parse JSON, given what makes a value of the pairs of an object."""
-    try:
-        return digits_kept(text.decode(errors="surrogateescape"), object_pairs_hook=hook, strict=False)
-    except (ValueError, RecursionError) as error:
-        raise not_json(error) from None
-
-
-def _checked(pairs: Sequence[tuple[str, object]]) -> None:
+def _check_names(pairs: Sequence[tuple[str, object]]) -> None:
     if len(dict(pairs)) < len(pairs):
         name = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise RepeatedNameError(f"an object that has the name {name!r} twice")
-
-
-@lru_cache(4)
-def _beside_rows(rows_field: str) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a page without its rows."""
-    page = msgspec.defstruct("BesideRows", [("rows", list[None]), *_BESIDE], rename={"rows": rows_field})
-    return msgspec.json.Decoder(page)

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
-from seller_platform.client.decoding.strict import Shape
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of, text_of
 from seller_platform.client.http.responses import not_json
 from seller_platform.contract import Dataset
@@ -82,10 +81,10 @@ class LenientReader:
                 self.extras[position] = msgspec.json.encode(extra).decode()
         return tuple([self._value(position, field, sent) for field in self._fields])
 
-    def shape(self, container: str) -> Shape:
-        """Return the shape with the name that each field had most often."""
-        names = (max(field.names, key=self._spelled.__getitem__) for field in self._fields)
-        return Shape(tuple(names), container)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name that the field of each column had most often."""
+        return tuple(max(field.names, key=self._spelled.__getitem__) for field in self._fields)
 
     def _value(self, position: int, field: "_Field", fields: Mapping[str, bytes]) -> Any:
         values, unreadable = [], list[str]()

@@ -32,10 +32,9 @@ def zone_of(account: Account) -> ZoneInfo:
     Raises:
         UnusableAccountError: It names none, or none that exists.
     """
-    zone, name = zone_or_none(account.timezone), account.timezone
+    zone = zone_or_none(account.timezone)
     if zone is None:
-        problem = f"time zone {name!r} is not known" if name else "it has no time zone"
-        raise UnusableAccountError(f"account {account.key}", problem)
+        raise UnusableAccountError(f"account {account.key}", account.problem or "")
     return zone
 
 
@@ -57,10 +56,14 @@ class LocalDays:
             raise ValueError("a timestamp of several lines")
         shape = _CANONICAL.fullmatch(texts[0]) if texts else None
         if shape and re.fullmatch(f"(?:{_CLOCK}{re.escape(texts[0][19:])}\n)*", lines):  # all with that ending
-            if texts == sorted(texts):
-                return self._of_sorted(texts, shape[3])
-            if (backward := texts[::-1]) == sorted(texts):
-                return self._of_sorted(backward, shape[3])[::-1]
+            ordered, days = sorted(texts), list[str]()
+            if ordered in (texts, texts[::-1]):  # hour by hour
+                while (first := len(days)) < len(ordered):
+                    hour = ordered[first][:13]
+                    after = bisect_left(ordered, hour + _AFTER_THE_HOUR, first)
+                    day = self._of_whole_hour(hour, shape[3])
+                    days += map(self.of, ordered[first:after]) if day is None else repeat(day, after - first)
+                return days if ordered == texts else days[::-1]
         elif not _LINES.fullmatch(lines):
             raise ValueError("a timestamp that is not in the canonical form")
         keys = list(map(add, map(_HOUR, texts), map(_REST, texts)))
@@ -77,16 +80,6 @@ class LocalDays:
             return datetime.fromisoformat(text).astimezone(self.zone).date().isoformat()
         except OverflowError as error:
             raise ValueError("a moment outside the years 1 to 9999") from error
-
-    def _of_sorted(self, texts: Sequence[str], offset: str) -> list[str]:
-        """Return the local days of sorted timestamps with the same offset and fraction, hour by hour."""
-        days: list[str] = []
-        while (first := len(days)) < len(texts):
-            hour = texts[first][:13]
-            after = bisect_left(texts, hour + _AFTER_THE_HOUR, first)
-            day = self._of_whole_hour(hour, offset)
-            days += map(self.of, texts[first:after]) if day is None else repeat(day, after - first)
-        return days
 
     def _of_whole_hour(self, hour: str, offset: str) -> str | None:
         """Return the day of an hour; None where midnight, or a change of clocks, lies inside it."""

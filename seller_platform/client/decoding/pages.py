@@ -3,24 +3,24 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from operator import add, attrgetter, itemgetter
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from seller_platform.client.decoding.envelopes import ARRAY, KEYED, NO_JSON, CutBody
 from seller_platform.client.decoding.lenient import LenientReader
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
-from seller_platform.client.decoding.strict import Shape, strict_decoder
-from seller_platform.client.decoding.values import LARGEST_EXPONENT, LEAST_EXPONENT
+from seller_platform.client.decoding.values import LARGEST_BIGINT, LARGEST_EXPONENT, LEAST_BIGINT, LEAST_EXPONENT
 from seller_platform.client.http.characters import variants
-from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.contract import Column, Dataset, Kind, Window
 from seller_platform.contract.cost_periods import decimals_of
-from seller_platform.contract.currencies import minor_digits
+from seller_platform.contract.currencies import MINOR_DIGITS, OTHER_MINOR_DIGITS
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
@@ -34,7 +34,17 @@ from seller_platform.errors import (
 
 Row = tuple[Any, ...]
 Defects = Mapping[str, Mapping[int, Mapping[str, str]]]
-KnownPages = Mapping[bytes, PageFacts]
+
+# JSON columns have no strict type: their text is kept as it was sent.
+_TYPES: Mapping[Kind, Any] = {
+    Kind.TEXT: str,
+    Kind.INTEGER: Annotated[int, msgspec.Meta(ge=LEAST_BIGINT, le=LARGEST_BIGINT)],
+    Kind.MONEY: Decimal,
+    Kind.NUMBER: Decimal,
+    Kind.BOOLEAN: bool,
+    Kind.DATE: str,
+    Kind.TIMESTAMP: str,
+}
 
 _VERSION = 1
 """Raise it whenever the same bytes are decoded to other rows."""
@@ -105,6 +115,21 @@ class LateRows(Sequence[Row]):
         return self.page.rows[index]
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How an upstream spells a page.
+
+    Attributes:
+        fields: The name of each column on the wire.
+        container: Where the rows are.
+        is_complete: Whether each row has every field, though it may be null.
+    """
+
+    fields: tuple[str, ...]
+    container: str = ARRAY
+    is_complete: bool = True
+
+
 class PageDecoder:
     """Decodes the pages of one dataset.
 
@@ -124,26 +149,22 @@ class PageDecoder:
         slice_value: object,
         *,
         rows_field: str = ROWS,
-        known: KnownPages | None = None,
+        known: Mapping[bytes, PageFacts] | None = None,
         currency: str | None = None,
         complete: Callable[[Page, str | None], Page] | None = None,
     ) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._slice_value = rows_field, (str(slice_value),)
-        self._shape = Shape(tuple(map(attrgetter("name"), dataset.columns)))
-        self._columns = list(enumerate(dataset.columns))
-        self._day = self._shape.fields.index(dataset.day) if dataset.day else None
+        names = tuple(map(attrgetter("name"), dataset.columns))
+        self._shape, self._columns = Shape(names), list(enumerate(dataset.columns))
+        self._position_of = dict(zip(names, range(len(names)), strict=True))
+        self._day = self._position_of[dataset.day] if dataset.day else None
         is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
         self._local_days = local_days(zone) if is_moment else None
-        self._amounts = [
-            (number, column.name, self._shape.fields.index(column.currency) if column.currency else None)
-            for number, column in self._columns
-            if column.kind is Kind.MONEY
-        ]
-        self._currency = currency
-        self._guesses, self._complete = True, complete
-        columns = [(column.name, column.kind, column.aliases, column.key) for column in dataset.columns]
+        self._currency, self._guesses, self._complete = currency, True, complete
+        columns = list(map(attrgetter("name", "kind", "aliases", "key"), dataset.columns))
         self._slice = repr((_VERSION, dataset.name, dataset.day, columns, zone.key, str(slice_value)))
+        self._seeds: dict[tuple[Window | None, str | None], int] = {}
         self._known, self._has_keys = {} if known is None else known, known is not None
 
     def decode(self, body: bytes, query: ListQuery, *, is_late: bool = True) -> Page:
@@ -162,46 +183,58 @@ class PageDecoder:
         """
         if not body:  # of status 204 or 205; with any other, an empty body is a fault
             return Page([])
-        return self._decoded(query, self._known if is_late else None, body)
-
-    def _decoded(self, query: ListQuery, known: KnownPages | None, body: bytes) -> Page:
         cut = CutBody.guessed(body, self._rows_field) if self._guesses else None
-        page = cut and self._fast_page(query, known, body, cut)
+        page = cut and self._fast_page(query, body, cut, is_late=is_late)
         if not page:
             storable = variants(body)
             if storable != [body]:
-                first, *others = (self._decoded(query, None, variant) for variant in storable)
+                first, *others = (self.decode(variant, query, is_late=False) for variant in storable)
                 replaced = {REPLACED_TEXT: self._differences(first, *others)} if others else {}
                 return replace(first, defects={**first.defects, **replaced}, key=None)
             if not cut or cut.count() is None:
                 self._guesses, cut = False, CutBody.of(body, self.dataset, self._rows_field)
-                page = self._fast_page(query, known, body, cut)
+                page = self._fast_page(query, body, cut, is_late=is_late)
             page = page or self._lenient_page(query, cut)
         if isinstance(page.rows, LateRows):
             return page
         if not page.rows and page.total is None and self._shape.container == KEYED and query.page == 1:
             raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
         if query.window is not None and self._day is not None:
-            self._check_window(page.rows, query.window)
+            days = set(map(itemgetter(-1), page.rows))
+            start, end = query.window.start.isoformat(), query.window.end.isoformat()
+            if days and not (start <= min(days) and max(days) < end):
+                position, day = next(
+                    (number, row[-1]) for number, row in enumerate(page.rows, start=1) if not start <= row[-1] < end
+                )
+                raise ContractViolationError(
+                    self.dataset.name,
+                    f"row {position} of the page: its {self.dataset.day} lies on {day} in {self.zone.key}, outside "
+                    f"{query.window} that was asked for; the upstream keeps another calendar than the account's",
+                )
         return self._complete(page, query.value) if self._complete else page
 
-    def _fast_page(self, query: ListQuery, known: KnownPages | None, body: bytes, cut: CutBody) -> Page | None:
+    def _fast_page(self, query: ListQuery, body: bytes, cut: CutBody, *, is_late: bool) -> Page | None:
         """Return the page if it is known, only counted, or of one strict form."""
-        key, page_of = self._key(cut, query), partial(self._decoded, query, None)
-        if facts := known and known.get(key or b""):
-            return Page(LateRows(facts.rows, body, page_of, facts), {}, *cut.envelope, facts.unknown_fields, key=key)
-        is_longer = query.page == 1 and (cut.envelope.total or 0) > (query.page_size or 0)
-        if known is not None and is_longer and query.window and self.dataset.is_divisible and (count := cut.count()):
-            return Page(LateRows(count, body, page_of), {}, *cut.envelope)
+        key = self._key(cut, query)
+        if is_late:
+            page_of = partial(self.decode, query=query, is_late=False)
+            if facts := self._known.get(key or b""):
+                return Page(
+                    LateRows(facts.rows, body, page_of, facts), {}, *cut.envelope, facts.unknown_fields, key=key
+                )
+            is_longer = query.page == 1 and (cut.envelope.total or 0) > (query.page_size or 0)
+            if is_longer and query.window and self.dataset.is_divisible and (count := cut.count()):
+                return Page(LateRows(count, body, page_of), {}, *cut.envelope)
         # In most lists each row has every field; then names need only be counted to see that none stands twice.
         for shape in dict.fromkeys((self._shape, replace(self._shape, is_complete=False))):
-            decode = strict_decoder(self.dataset.columns, self.dataset.day, shape)
-            if decode is None or shape.container != cut.container:
+            decoder = _strict_decoder(self.dataset.columns, self.dataset.day, shape)
+            if decoder is None or shape.container != cut.container:
                 return None
             try:
-                values = decode(cut.rows)
+                sent = decoder.decode(cut.rows)
             except NO_JSON:
                 continue
+            values = list(map(msgspec.structs.astuple, sent.values() if shape.container == KEYED else sent))
             self._shape, day = shape, query.window and query.window.start.isoformat()
             cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
             strict = self._strict_rows(body, values, (day,) if day else self._slice_value)
@@ -231,7 +264,7 @@ class PageDecoder:
         reader = LenientReader(self.dataset, self.zone)
         values = reader.read(cut)
         cut.check_rows(len(values), None)
-        self._shape = reader.shape(cut.container)
+        self._shape = Shape(reader.names, cut.container)
         day = query.window and query.window.start.isoformat()
         rows = self._with_days(values, (day,) if day else self._slice_value)
         unreadable = {UNREADABLE_VALUES: reader.unreadable} if reader.unreadable else {}
@@ -248,10 +281,14 @@ class PageDecoder:
         if not self._has_keys or cut.container != ARRAY:
             return None
         clocks, window = [], query.window
-        if window is not None:
-            days = (window.start + timedelta(days=number) for number in range(window.days + 1))
-            clocks = [datetime.combine(day, time(), self.zone).utcoffset() for day in days]
-        return xxh3_128_digest(cut.rows, xxh3_64_intdigest(repr((self._slice, str(window), clocks, query.value))))
+        seed = self._seeds.get((window, query.value))
+        if seed is None:
+            if window is not None:
+                days = (*window.each_day(), window.end)
+                clocks = [datetime.combine(day, time(), self.zone).utcoffset() for day in days]
+            seed = xxh3_64_intdigest(repr((self._slice, str(window), clocks, query.value)))
+            self._seeds[window, query.value] = seed
+        return xxh3_128_digest(cut.rows, seed)
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.
@@ -260,15 +297,18 @@ class PageDecoder:
             ValueError, ArithmeticError: An amount cannot be stored.
         """
         excess: dict[int, dict[str, str]] = defaultdict(dict)
-        for number, name, currency in self._amounts:
-            exponent = _least_exponent(list(map(itemgetter(number), rows)))
+        for number, column in self._columns:
+            if column.kind is not Kind.MONEY:
+                continue
+            currency = self._position_of.get(column.currency or "")
             codes = {self._currency} if currency is None else set(map(itemgetter(currency), rows))
-            if exponent >= -min(map(minor_digits, codes), default=0):
+            digits = {code: OTHER_MINOR_DIGITS.get(code, MINOR_DIGITS) for code in codes}
+            if _least_exponent(list(map(itemgetter(number), rows))) >= -min(digits.values(), default=0):
                 continue
             for position, row in enumerate(rows):
-                digits = minor_digits(self._currency if currency is None else row[currency])
-                if row[number] is not None and decimals_of(row[number]) > digits:
-                    excess[position][name] = str(row[number])
+                most = digits[self._currency if currency is None else row[currency]]
+                if row[number] is not None and decimals_of(row[number]) > most:
+                    excess[position][column.name] = str(row[number])
         return {EXCESS_DIGITS: excess} if excess else {}
 
     def _differences(self, page: Page, other: Page) -> Mapping[int, Mapping[str, str]]:
@@ -296,16 +336,24 @@ class PageDecoder:
             rows.append((*row, day))
         return rows
 
-    def _check_window(self, rows: Sequence[Row], window: Window) -> None:
-        start, end = window.start.isoformat(), window.end.isoformat()
-        outside = {day for day in set(map(itemgetter(-1), rows)) if not start <= day < end}
-        if outside:
-            position, day = next((number, row[-1]) for number, row in enumerate(rows, start=1) if row[-1] in outside)
-            raise ContractViolationError(
-                self.dataset.name,
-                f"row {position} of the page: its {self.dataset.day} lies on {day} in {self.zone.key}, outside "
-                f"{window} that was asked for; the upstream keeps another calendar than the account's",
-            )
+
+@lru_cache(256)
+def _strict_decoder(columns: tuple[Column, ...], day: str | None, shape: Shape) -> msgspec.json.Decoder[Any] | None:
+    """Return the decoder of rows of a shape, with values in the order of the columns; None if one has no strict type.
+
+    It raises `msgspec.ValidationError` for rows of another shape.
+    """
+    if not _TYPES.keys() >= set(map(attrgetter("kind"), columns)):
+        return None
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for column in columns:
+        # A row without its day has no slice.
+        kind = _TYPES[column.kind] if column.name == day else _TYPES[column.kind] | None
+        may_lack = not shape.is_complete and column.name != day
+        fields.append((column.name, kind, None) if may_lack else (column.name, kind))
+    sent_as = dict(zip(map(attrgetter("name"), columns), shape.fields, strict=True))
+    row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
+    return msgspec.json.Decoder(dict[str, row] if shape.container == KEYED else list[row])  # type: ignore[valid-type]
 
 
 def _check_timestamps(values: Sequence[Any]) -> None:

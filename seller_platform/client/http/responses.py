@@ -5,7 +5,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -44,9 +44,6 @@ WITHOUT_BODY = (204, 205)
 
 _MESSAGES = (MESSAGE, "error_description", "detail", "title")
 """Where services write why they refuse (RFC 6749 section 5.2, RFC 9457 section 3.1)."""
-
-ERROR_FIELDS = (ERROR_WORD, STATUS, MESSAGE)
-"""The fields of an answer that `check_no_error` looks at."""
 
 _LONGEST_SECONDS = 366 * 86_400.0
 _FIRST_EPOCH, _FIRST_MILLISECONDS = 10**9, 10**11
@@ -273,18 +270,30 @@ def redirect_target(headers: httpx.Headers) -> str:
 def json_object(body: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a short body; an empty one where there is none."""
     try:
-        content = json.loads(
-            storable_json(body[:1_000_000]),
-            parse_int=lambda digits: int(digits) if len(digits) < 1_000 else float(digits),
-        )
-    except (ValueError, RecursionError):
+        content = parsed_json(storable_json(body[:1_000_000]))
+    except UnreadableBodyError:
         return {}
     return content if isinstance(content, dict) else {}
 
 
-def digits_kept(sent: str | bytes, **options: Any) -> Any:
-    """Return the value of JSON with the texts of its numbers, which Python reads up to 4,300 digits."""
-    return json.loads(sent, parse_int=str, parse_float=str, **options)
+def parsed_json(body: bytes, object_of: Callable[[Any], object] = dict) -> Any:
+    """Return the value of JSON, of which a part may be no UTF-8.
+
+    Args:
+        object_of: Returns an object, given its names and values in pairs.
+
+    Raises:
+        UnreadableBodyError: It is not JSON.
+    """
+    try:
+        return json.loads(
+            body.decode(errors="surrogateescape"),
+            # Python reads integers of up to 4,300 digits.
+            parse_int=lambda digits: int(digits) if len(digits) < 1_000 else float(digits),
+            object_pairs_hook=object_of,
+        )
+    except (ValueError, RecursionError) as error:
+        raise not_json(error) from None
 
 
 def shortened(text: str) -> str:
