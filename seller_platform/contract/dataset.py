@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 
 from seller_platform.contract.columns import Column, Kind
 
@@ -94,10 +93,6 @@ class Dataset:
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row; empty for a ledger, whose rows may be equal."""
         return tuple(column.name for column in self.columns if column.key)
-
-    @cached_property
-    def key_positions(self) -> tuple[int, ...]:
-        return tuple(number for number, column in enumerate(self.columns) if column.key)
 
     @property
     def tags(self) -> tuple[Column, ...]:

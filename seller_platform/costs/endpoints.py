@@ -10,7 +10,7 @@ from uuid import uuid4
 from seller_platform.client.decoding.pages import Row
 from seller_platform.client.endpoints.cost_periods import read_products
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.prefetch import naming
+from seller_platform.client.lists.reader import naming
 from seller_platform.client.lists.row_sink import KeptRows
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (

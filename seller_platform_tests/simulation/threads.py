@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from seller_platform.client.http import concurrency, retries
-from seller_platform.client.lists import prefetch
 from seller_platform.ingest.connections import token_rotation
 from seller_platform.reports import loading as reports
 from seller_platform.warehouse.loads import retention
@@ -21,7 +20,7 @@ def use_scheduler(scheduler: Scheduler) -> None:
 
 def replace_threads() -> None:
     """Let the product start actors where it starts threads."""
-    for module in (concurrency, prefetch, reports, retention):
+    for module in (concurrency, reports, retention):
         module.ThreadPoolExecutor = ActorPool  # type: ignore[attr-defined]
     for module in (concurrency, retries, token_rotation):
         module.threading = ThreadingOfActors  # type: ignore[attr-defined]

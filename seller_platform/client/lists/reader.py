@@ -12,12 +12,14 @@ A single page that contradicts its total is requested again: with the same rows 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import itemgetter
-from typing import Any
 
-from seller_platform.client.decoding.pages import LateRows, Page
-from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.decoding.pages import LateRows, Page, PageDecoder
+from seller_platform.client.http.api import Answer, SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Source, Window
@@ -25,7 +27,13 @@ from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION
 from seller_platform.contract.wire import AS_OF
 from seller_platform.counts import count_of
-from seller_platform.errors import ContractViolationError, RequestRefusedError, RowsMissingError
+from seller_platform.errors import (
+    ContractViolationError,
+    RequestRefusedError,
+    RowsMissingError,
+    UnreadableBodyError,
+    UpstreamError,
+)
 
 _FILL = 0.9
 """How full a page may be by plan: some days have more rows than others."""
@@ -75,23 +83,44 @@ class ReadResult:
         return replace(self, notes={CONTRADICTION: contradiction, **self.notes}) if contradiction else self
 
 
+@contextmanager
+def naming(sku: str) -> Iterator[None]:
+    """Add the product to the messages of errors that leave the block."""
+    try:
+        yield
+    except UpstreamError as error:
+        error.args = (str(error).replace(": ", f" of SKU {sku!r}: ", 1),)
+        raise
+
+
 class ListReader:
-    """Reads lists of one slice into its sink.
+    """Reads lists of one slice into its sink. Pages are requested ahead in a few threads, and decoded in order.
 
     Args:
         query: Requests the first page of the whole slice, unfiltered.
+        look_ahead: The most pages that are under way, or waiting to be decoded, at once.
 
     Attributes:
+        requests: HTTP requests so far, retries included.
+        body_bytes: Bytes of the bodies so far.
+        unknown_fields: Fields of rows so far that the contract does not know.
+        is_computed: Whether the upstream says of any page that it is a replica and computed the rows itself.
         pages: Pages written in the attempt under way.
         unknown: Values of a required filter that the upstream does not know.
         defects: What is wrong with its rows.
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
-    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
-        self.fetcher, self.query, self.sink, self.follows_links = fetcher, query, sink, True
+    def __init__(
+        self, api: SellerApi, decoder: PageDecoder, query: ListQuery, sink: RowSink, *, look_ahead: int
+    ) -> None:
+        self._api, self._decoder, self._look_ahead = api, decoder, look_ahead
+        self.query, self.sink, self.follows_links, self.is_computed = query, sink, True, False
+        self.requests = self.body_bytes = 0
+        self.unknown_fields: set[str] = set()
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
-        self._identity: Callable[[Any], Any] = itemgetter(*query.dataset.key_positions or (slice(None),))
+        key = [number for number, column in enumerate(query.dataset.columns) if column.key]
+        self._has_key, self._identity = bool(key), itemgetter(*key) if key else tuple
         self._keys_of_known: dict[bytes, list[int]] = {}
         self.restart()
 
@@ -101,25 +130,28 @@ class ListReader:
         self.defects = RowDefects(self.query.dataset)
         self.sink.restart()
 
-    def read(self, windows: Sequence[Window | None]) -> ReadResult:
-        """Read every part of the slice: the list, or one per value of a required filter."""
-        split_by = self.query.dataset.split_by
-        values = split_by.values if split_by else (None,)
-        return self.read_all([replace(self.query, window=each, value=value) for value in values for each in windows])
-
-    def read_all(self, queries: Sequence[ListQuery], firsts: Iterable[Page] | None = None) -> ReadResult:
-        """Read the lists one after the other.
+    def read(
+        self, windows: Sequence[Window | None], value: str | None = None, firsts: Sequence[Page] = ()
+    ) -> ReadResult:
+        """Read every part of the slice one after the other: the list, or one per value of a required filter.
 
         Args:
-            queries: Request the first page of each.
-            firsts: These pages; without them they are fetched ahead.
+            value: The value of a filter that is not required.
+            firsts: The first page of each part; without them they are fetched ahead.
 
         Raises:
             ContractViolationError: A list has no end.
             WalkEndedError: The upstream had pinned a list to a moment, and answers no more pages of it.
         """
+        split_by = self.query.dataset.split_by
+        values = split_by.values if split_by and split_by.required else (value,)
+        return self._read_all(
+            [replace(self.query, window=each, value=one) for one in values for each in windows], firsts
+        )
+
+    def _read_all(self, queries: Sequence[ListQuery], firsts: Sequence[Page] = ()) -> ReadResult:
         result = ReadResult()
-        for query, first in zip(queries, firsts or self.fetcher.each(queries), strict=True):
+        for query, first in zip(queries, firsts or self._each(queries), strict=True):
             result += self._read(query, first)
         return result
 
@@ -129,7 +161,7 @@ class ListReader:
             self._write(query, first)
             return ReadResult(announced=None)
         if first.total and not first.rows:  # a fault, perhaps
-            first = self.fetcher.one(query)
+            first = self.one(query)
         if not self.follows_links:
             first = replace(first, as_of=None)
         # The pages of one moment are read once, so that smaller windows would take more requests.
@@ -138,7 +170,7 @@ class ListReader:
             if isinstance(first.rows, LateRows) and first.rows.facts is None:  # they were only counted
                 first = replace(first.rows.page, as_of=first.as_of)
             return self._read_pages(query, first)
-        result = self.read_all(smaller)
+        result = self._read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         if total != first.total and result.rows == total:
             announced = count_of(first.total or 0, "row", "was")
@@ -151,7 +183,7 @@ class ListReader:
         pages, duplicates, query = _Pages(query, first, self._keys), 0, replace(query, as_of=first.as_of)
         ahead: Iterator[Page] = iter(())
         if pages.last_announced > 1:
-            ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.last_announced + 1))
+            ahead = self._each(replace(query, page=number) for number in range(2, pages.last_announced + 1))
         page: Page | None = first
         while page is not None:
             if pages.add(page) or page is first:
@@ -161,13 +193,13 @@ class ListReader:
             number = pages.count + 1
             page = next(ahead, None)
             if page is None and pages.expect_more:
-                page = self.fetcher.one(replace(query, page=number))
+                page = self.one(replace(query, page=number))
             if page is not None and page.refusal is not None:
                 _check_end(page.refusal, query, is_announced=number <= (first.last_page or 1))
             if page is not None and page.rows and number > max(_MOST_PAGES, pages.last_announced):
                 raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
         if pages.contradict_total:
-            again = self.fetcher.one(replace(query, as_of=None))
+            again = self.one(replace(query, as_of=None))
             pages.are_confirmed = (again.total, [*again.rows]) == (first.total, [*first.rows])
         return pages.result(duplicates)
 
@@ -189,10 +221,59 @@ class ListReader:
             return rows.facts.duplicate_keys
         is_plain = self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=tags, extras=page.extras, page=self.pages)
-        duplicates = len(rows) - len(set(map(self._identity, rows))) if query.dataset.key_positions else 0
+        duplicates = len(rows) - len(set(map(self._identity, rows))) if self._has_key else 0
         if page.key and is_plain:
             self.sink.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates
+
+    def one(self, query: ListQuery) -> Page:
+        """Return one page."""
+        return self._page(*self._answered(query))
+
+    def _each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
+        """Yield the pages in the order of their queries."""
+        for answered in in_threads(self._answered, queries, self._look_ahead):
+            yield self._page(*answered)
+
+    def _answered(self, query: ListQuery) -> tuple[ListQuery, Answer | UpstreamError]:
+        try:
+            return query, self._api.get(query.dataset.path, query.params)
+        except UpstreamError as error:
+            return query, error
+
+    def _page(self, query: ListQuery, answer: Answer | UpstreamError, *, is_late: bool = True) -> Page:
+        """Return the page of an answer; if its body cannot be read, request it again."""
+        decode = partial(self._decoder.decode, query=query, is_late=is_late)
+        is_product = query.dataset.source is Source.PRODUCT_LOOKUP
+        with naming(query.value or "") if is_product else nullcontext():
+            try:
+                if isinstance(answer, UpstreamError):
+                    self.requests += 1
+                    raise answer
+                self.requests += answer.requests
+                try:
+                    page = decode(answer.body)
+                except UnreadableBodyError:
+                    path, former = query.dataset.path, answer.body
+                    answer, page = self._api.request("GET", path, query.params, decode=decode, former=former)
+                    self.requests += answer.requests
+            except (RequestRefusedError, RowsMissingError) as error:
+                is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == 404
+                if query.page == 1 and not is_unknown:
+                    raise
+                return Page((), refusal=error)
+        self.body_bytes += len(answer.body)
+        self.is_computed |= answer.is_computed
+        self.unknown_fields |= page.unknown_fields
+        if isinstance(page.rows, LateRows) and page.rows.facts is None:
+            page.rows.page_of = partial(self._late, query, answer)
+        as_of = query.pin_of(answer.next_query)
+        return replace(page, as_of=as_of) if as_of else page
+
+    def _late(self, query: ListQuery, answer: Answer, body: bytes) -> Page:
+        """Return a page that was only counted, decoded."""
+        self.body_bytes -= len(body)
+        return self._page(query, replace(answer, requests=0), is_late=False)
 
 
 def _check_end(refusal: RequestRefusedError | RowsMissingError, query: ListQuery, *, is_announced: bool) -> None:

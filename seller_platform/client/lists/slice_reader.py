@@ -9,7 +9,6 @@ from operator import attrgetter
 from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError, contradiction_of, is_full
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account, Dataset, SplitFilter, Window
@@ -80,8 +79,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
     look_ahead: int = 4,
 ) -> LoadFacts:
     """Read a list into the sink, as `read_slice` does."""
-    fetcher = PageFetcher(api, decoder, look_ahead)
-    reader = ListReader(fetcher, query, sink)
+    reader = ListReader(api, decoder, query, sink, look_ahead=look_ahead)
     split_by = query.dataset.split_by
     source = SplitListReader(reader, split_by) if split_by and not split_by.required else reader
     previous: tuple[bytes, int | None] | None = None
@@ -102,7 +100,7 @@ def read_list(  # noqa: PLR0917  # facts of different types
                     problem = f"{count_of(result.announced, 'row', 'was')} announced of {owner} and none was sent"
                 raise UpstreamUnavailableError(f"GET {query.dataset.path}", problem, attempts=number)
             reader.defects.check(name, sink.count)
-            return _facts(result, number, fetcher, reader)
+            return _facts(result, number, reader)
         previous, doubt = fingerprint, result.doubt
     raise ListChangedError(name, f"the list changed in each of {count_of(number, 'attempt')} (last: {doubt})")
 
@@ -143,7 +141,7 @@ def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window 
             yield list(window.split(days))
 
 
-def _facts(result: ReadResult, attempts: int, fetcher: PageFetcher, reader: ListReader) -> LoadFacts:
+def _facts(result: ReadResult, attempts: int, reader: ListReader) -> LoadFacts:
     verdict = CountVerdict.UNVERIFIABLE if result.announced is None else CountVerdict.MATCH
     if result.announced not in (None, reader.sink.count) or CONTRADICTION in result.notes:
         verdict = CountVerdict.MISMATCH
@@ -154,11 +152,11 @@ def _facts(result: ReadResult, attempts: int, fetcher: PageFetcher, reader: List
         notes["attempts"] = attempts
     if result.duplicate_keys:
         notes["duplicate_keys"] = result.duplicate_keys
-    if fetcher.unknown_fields:
-        notes["unknown_fields"] = sorted(fetcher.unknown_fields)
-    if fetcher.is_computed:
+    if reader.unknown_fields:
+        notes["unknown_fields"] = sorted(reader.unknown_fields)
+    if reader.is_computed:
         notes["computed_by"] = REPLICA
-    return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, result.announced, verdict, notes)
+    return LoadFacts(reader.requests, reader.pages, reader.body_bytes, result.announced, verdict, notes)
 
 
 class SplitListReader:
@@ -177,24 +175,23 @@ class SplitListReader:
 
     def read(self, windows: Sequence[Window | None]) -> ReadResult:
         """Read the unfiltered list's total, then every value's list, and compare."""
-        whole = self._reader.fetcher.one(self._whole)
+        whole = self._reader.one(self._whole)
         if whole.total and not whole.rows:
-            whole = self._reader.fetcher.one(self._whole)
+            whole = self._reader.one(self._whole)
         if whole.total is not None and not whole.rows and (whole.last_page or 0) <= 1:
             return ReadResult(announced=whole.total)
         firsts: list[Page] = []
         if len(windows) == 1:
-            for value in self._split_by.values:
-                query = replace(self._query, window=windows[0], value=value)
-                firsts += self._reader.fetcher.each([query])
+            parts = (replace(self._query, window=windows[0], value=value) for value in self._split_by.values)
+            firsts += map(self._reader.one, parts)
             counts = (whole.total, *map(attrgetter("total"), firsts))
             self._ignored = counts if self._ignores(whole, firsts) else None
         if self._ignored is not None:
             return self._unfiltered(windows, self._ignored)
-        results = []
-        for number, value in enumerate(self._split_by.values):
-            queries = [replace(self._query, window=window, value=value) for window in windows]
-            results.append(self._reader.read_all(queries, firsts[number : number + 1]))
+        results = [
+            self._reader.read(windows, value, firsts[number : number + 1])
+            for number, value in enumerate(self._split_by.values)
+        ]
         return self._compared(whole, results, windows).contradicted(contradiction_of(whole, self._whole))
 
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
@@ -220,7 +217,7 @@ class SplitListReader:
         if surplus and self._fits(total - surplus, total + surplus, counts):
             # The parts contradict their own totals, which explains why these do not add up.
             return replace(result, announced=whole.total)
-        after = self._size(self._reader.fetcher.one(self._whole))
+        after = self._size(self._reader.one(self._whole))
         if after is not None and after != total:
             if self._fits(min(total, after), max(total, after), counts):
                 return replace(result, notes={**result.notes, "moved": {"before": total, "after": after}})
@@ -245,6 +242,6 @@ class SplitListReader:
     def _unfiltered(self, windows: Sequence[Window | None], counts: _Counts) -> ReadResult:
         """Read the unfiltered list; its rows have no tag."""
         self._reader.restart()
-        result = self._reader.read_all([replace(self._query, window=window) for window in windows])
+        result = self._reader.read(windows)
         ignored = dict(zip(("unfiltered", *self._split_by.values), counts, strict=True))
         return replace(result, notes={**result.notes, "facet_ignored": ignored})
