@@ -17,9 +17,9 @@ BUDGETS = {
     "alerts": 606,
     "agents": 1_628,
     "ingest": 2_486,
-    "client": 3_909,
+    "client": 3_842,
     "warehouse": 11_977,
-    "contract": 1_275,
+    "contract": 1_272,
     "costs": 1_577,
     "ledgers": 291,
     "reports": 1_354,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 706,
     "books": 1_526,
     "marts": 2_416,
-    "tests": 55_842,
+    "tests": 55_843,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 import seller_platform
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
-from seller_platform.contract import dataset_named
+from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
 from seller_platform_tests.support.raw_server import Answer, serving
 
@@ -44,11 +44,13 @@ def main() -> None:
                     deepest[:] = above
 
     listed = MovingList(orders(7), day_of=day_of_order)
-    with serving(lambda request: Answer.of(listed.page(request.query))) as server:
-        with SellerApi(f"{server.url}/api") as api:
-            threading.setprofile(note)
-            sys.setprofile(note)
-            read_slice(api, dataset_named("orders"), BERLIN, MARCH, None, KeptRows())
+    with (
+        serving(lambda request: Answer.of(listed.page(request.query))) as server,
+        SellerApi(f"{server.url}/api") as api,
+    ):
+        threading.setprofile(note)
+        sys.setprofile(note)
+        read_slice(api, ORDERS, BERLIN, MARCH, None, KeptRows())
         sys.setprofile(None)
         threading.setprofile(None)
     for code in (*sorted(entries, key=lambda code: (code.co_filename, -entries[code])), *reversed(deepest)):

@@ -170,7 +170,9 @@ class SellerApi:
                 else:
                     body, raw = None, read_answer(response, name, self._limits, self._clock)
             if body is None:
-                self._check(raw, name)
+                if raw.status == 429:
+                    self.budget.shrink()
+                check_answer(raw, name, self._clock.now)
                 raise AssertionError("check_answer raises for every answer without success")
             if body.start == b"<":
                 raise PassingFault("an HTML page instead of a report")
@@ -255,8 +257,10 @@ class SellerApi:
             with self.budget.request(), open_answer(self._http, request, name) as (response, current):
                 raw = read_answer(response, name, self._limits, self._clock)
                 current.set_attribute("http.response.body.size", len(raw.body))
+            if raw.status == 429:
+                self.budget.shrink()
             try:
-                self._check(raw, name, is_keyed=idempotency_key is not None)
+                check_answer(raw, name, self._clock.now, is_keyed=idempotency_key is not None)
                 self.budget.grow()
                 return raw, decode(raw.body)
             except UnreadableBodyError as error:
@@ -285,11 +289,6 @@ class SellerApi:
             )
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
-
-    def _check(self, raw: RawAnswer, name: str, *, is_keyed: bool = False) -> None:
-        if raw.status == 429:
-            self.budget.shrink()
-        check_answer(raw, name, self._clock.now, is_keyed=is_keyed)
 
 
 def _count(request: httpx.Request) -> None:

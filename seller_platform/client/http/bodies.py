@@ -120,7 +120,7 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
     body = b""
     try:
         body = b"".join(_decoded(response, name, limits, clock))
-        body = _utf_8(body, _charset_of(response), name)
+        body = _utf_8(body, response.charset_encoding, name)
     except (ContractViolationError, PassingFault, UnreadableBodyError) as error:
         if response.is_success:
             raise PassingFault.of(error, body) if isinstance(error, UnreadableBodyError) else error from None
@@ -150,7 +150,7 @@ def store_body(
         file,
         file.tell(),
         digest.digest(),
-        _charset_of(response),
+        response.charset_encoding,
         is_framed="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
         start=start,
         ends_a_line=end.rstrip(b"\0").endswith((b"\n", b"\r")),
@@ -234,11 +234,6 @@ def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:
         start += piece
     yield start
     yield from pieces
-
-
-def _charset_of(response: httpx.Response) -> str | None:
-    """Return the declared charset in lower case; None where there is none."""
-    return response.charset_encoding if "charset" in response.headers.get("Content-Type", "").lower() else None
 
 
 def _utf_8(body: bytes, charset: str | None, name: str) -> bytes:

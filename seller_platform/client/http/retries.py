@@ -4,8 +4,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -99,8 +98,15 @@ class RetryPolicy:
             ContractViolationError: Two bodies in a row were the same, and cannot be read.
             UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
-        began, last = self.clock.monotonic(), self.attempts
-        last_at = self.clock.now() + timedelta(seconds=self.seconds)
+        began, number = self.clock.monotonic(), 0
+
+        def report(problem: str, pause: float | None = None) -> None:
+            """Report the attempt under way, or the pause after it."""
+            if self.on_wait is not None:
+                now = self.clock.now()
+                last_at = now + timedelta(seconds=began + self.seconds - self.clock.monotonic())
+                next_at = None if pause is None else now + timedelta(seconds=pause)
+                self.on_wait(Wait(request, problem, number, self.attempts, next_at, last_at))
 
         def pause_after(error: Exception) -> float | bool:
             """Return the pause in seconds; False where the request is not repeated."""
@@ -110,29 +116,31 @@ class RetryPolicy:
             jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads requests, it protects nothing
             pause = max(jittered, error.retry_after_seconds or 0)
             waited = self.clock.monotonic() - began
-            if number == last or pause > self.seconds - waited:
+            if number == self.attempts or pause > self.seconds - waited:
                 return False
             _LOG.info("%s: %s; trying again in %.1f s", request, error.problem, pause)
-            if self.on_wait is not None and waited + pause >= NOTICE_SECONDS:
-                next_at = self.clock.now() + timedelta(seconds=pause)
-                self.on_wait(Wait(request, error.problem, number, last, next_at, last_at))
+            if waited + pause >= NOTICE_SECONDS:
+                report(error.problem, pause)
             return pause
 
-        number = 0
         try:
-            for attempt_number in stamina.retry_context(on=pause_after, attempts=last, timeout=None):
-                with attempt_number:
-                    number = attempt_number.num
-                    silent = f"no complete answer in {NOTICE_SECONDS:g} s"
-                    with self._reported_later(Wait(request, silent, number, last, None, last_at)):
-                        try:
-                            return attempt()
-                        except PassingFault as fault:
-                            if fault.digest and fault.digest == digest:
-                                problem = f"unreadable: {fault.problem}; it came twice"
-                                raise ContractViolationError(request, problem) from None
-                            digest = fault.digest or digest  # an attempt without a body says nothing of it
-                            raise
+            for each in stamina.retry_context(on=pause_after, attempts=self.attempts, timeout=None):
+                with each:
+                    number = each.num
+                    timer = threading.Timer(NOTICE_SECONDS, report, [f"no complete answer in {NOTICE_SECONDS:g} s"])
+                    timer.daemon = True
+                    if self.on_wait is not None:
+                        timer.start()
+                    try:
+                        return attempt()
+                    except PassingFault as fault:
+                        if fault.digest and fault.digest == digest:
+                            problem = f"unreadable: {fault.problem}; it came twice"
+                            raise ContractViolationError(request, problem) from None
+                        digest = fault.digest or digest  # an attempt without a body says nothing of it
+                        raise
+                    finally:
+                        timer.cancel()
         except PassingFault as fault:
             advice, pause = "try again when the upstream is back", fault.retry_after_seconds
             if pause is not None and pause > self.seconds:
@@ -146,17 +154,3 @@ class RetryPolicy:
                 request, fault.problem, attempts=number, retry_after_seconds=pause, advice=advice
             ) from None
         raise AssertionError("stamina ends with a result or an error")
-
-    @contextmanager
-    def _reported_later(self, wait: Wait) -> Iterator[None]:
-        """Report an attempt that is still under way after `NOTICE_SECONDS`."""
-        if self.on_wait is None:
-            yield
-            return
-        timer = threading.Timer(NOTICE_SECONDS, self.on_wait, [wait])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
