@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import chain, islice
 from typing import IO
 
@@ -25,7 +24,7 @@ from seller_platform.contract import Account
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.contract.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, FORMULA_STARTS, JSON, PENDING_WORDS
+from seller_platform.contract.reports import CSV, FORMULA_STARTS, JSON
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS, ROWS
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
@@ -45,18 +44,6 @@ _COLUMNS = {name: None for column in ROWS_OF_ONE_REPORT.columns for name in (col
 """The names of the contract's columns, in their order."""
 
 
-class Standing(Enum):
-    """What the status of a report means for its requester."""
-
-    PENDING = "pending"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-_STANDINGS = {Standing.COMPLETED: COMPLETED_WORDS, Standing.FAILED: FAILED_WORDS, Standing.PENDING: PENDING_WORDS}
-
-
 @dataclass(frozen=True)
 class ReportStatus:
     """The status of a report.
@@ -65,7 +52,6 @@ class ReportStatus:
         word: The upstream's own word, on one line; empty where it sends none.
     """
 
-    standing: Standing
     word: str
     message: str | None
 
@@ -106,7 +92,7 @@ def request_report(api: SellerApi, account: Account, selector: str, value: str, 
 
 
 def fetch_status(api: SellerApi, account: Account, report_id: str) -> ReportStatus:
-    """Return the status of a report; words that the contract does not list are UNKNOWN.
+    """Return the status of a report.
 
     Raises:
         RequestRefusedError: The upstream refused the request for good; 404 where it has no such report.
@@ -114,8 +100,7 @@ def fetch_status(api: SellerApi, account: Account, report_id: str) -> ReportStat
     """
     body = json_object(api.get(REPORT_STATUS, _about(account, report_id)).body)
     word, message = (body[name] if isinstance(body.get(name), str) else "" for name in ("status", "message"))
-    standings = (standing for standing, words in _STANDINGS.items() if word.strip().casefold() in words)
-    return ReportStatus(next(standings, Standing.UNKNOWN), shortened(word), shortened(message) or None)
+    return ReportStatus(shortened(word), shortened(message) or None)
 
 
 def download_report(  # noqa: PLR0917  # six facts, each of another type

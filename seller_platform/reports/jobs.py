@@ -4,7 +4,7 @@ A job is stored before its report is requested, so that no request is forgotten.
 state before; if another process has changed it meanwhile, nothing is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated, Any
@@ -84,34 +84,22 @@ class ReportJob(RequestedReport, frozen=True, kw_only=True):
 def open_job(
     database: Database,
     account: str,
-    selector: str,
-    value: str,
-    format_: str,
+    report: Mapping[str, str],
     *,
     give_up_after: timedelta,
     now: datetime,
     next_poll_at: datetime,
 ) -> ReportJob | None:
-    """Store the job of a report and return it; None where one is open already."""
-    statement = (
-        insert(REPORT_JOBS)
-        .values(
-            account=account,
-            selector=selector,
-            value=value,
-            format=format_,
-            state=JobState.REQUESTED.value,
-            requested_at=now,
-            give_up_after=give_up_after,
-            attempt=1,
-            attempted_at=now,
-            polls=0,
-            next_poll_at=next_poll_at,
-        )
-        .on_conflict_do_nothing()
-        .returning(REPORT_JOBS)
-    )
-    row = database.execute(statement).one_or_none()
+    """Store the job of a report and return it; None where one is open already.
+
+    Args:
+        report: The selector, its value and the format.
+    """
+    times = {"requested_at": now, "attempted_at": now, "next_poll_at": next_poll_at, "give_up_after": give_up_after}
+    new = {"account": account, **report, **times, "state": JobState.REQUESTED.value, "attempt": 1, "polls": 0}
+    row = database.execute(
+        insert(REPORT_JOBS).values(new).on_conflict_do_nothing().returning(REPORT_JOBS)
+    ).one_or_none()
     return None if row is None else _job(row)
 
 

@@ -19,7 +19,16 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, selector_problem
+from seller_platform.contract.reports import (
+    COMPLETED_WORDS,
+    DATE_SELECTORS,
+    DPS_DATE,
+    FAILED_WORDS,
+    FORMATS,
+    JSON,
+    PENDING_WORDS,
+    selector_problem,
+)
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
@@ -32,7 +41,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.connections.request_budget import for_reports
 from seller_platform.ingest.loads.telemetry import observed_load
-from seller_platform.reports.endpoints import Standing, download_report, fetch_status
+from seller_platform.reports.endpoints import download_report, fetch_status
 from seller_platform.reports.endpoints import request_report as ask_for_report
 from seller_platform.reports.jobs import (
     AWAITED,
@@ -108,21 +117,9 @@ def request_report(
     """Request a report and return its job; None where such a job is open already.
 
     Without an answer the job stays `requested`, and `poll_due` continues it; after a refusal it is `failed`.
-
-    Raises:
-        RequestError: There is no such report.
     """
-    value = order.value_for(account, now)
-    job = open_job(
-        database,
-        account.key,
-        order.selector,
-        value,
-        order.form,
-        give_up_after=order.give_up_after,
-        now=now,
-        next_poll_at=now + _CLAIM,
-    )
+    report = {"selector": order.selector, "value": order.value_for(account, now), "format": order.form}
+    job = open_job(database, account.key, report, give_up_after=order.give_up_after, now=now, next_poll_at=now + _CLAIM)
     return None if job is None else poll_report(api, database, account, job, now=now)
 
 
@@ -131,7 +128,13 @@ def poll_report(
 ) -> ReportJob:
     """Send one request about a job, store its next state, and return it."""
     ask = _requested if job.state is JobState.REQUESTED else _polled
-    return _moved(database, job, ask(for_reports(api), account, job, now))
+    try:
+        after = ask(for_reports(api), account, job, now)
+    except RequestsUsedUpError as error:
+        after = _postponed(job, now, error)
+    except SellerPlatformError as error:
+        after = _waiting(job, now, message=str(error), wish_seconds=_wish(error))
+    return _moved(database, job, after)
 
 
 def poll_due(
@@ -235,10 +238,6 @@ def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datet
         report_id = ask_for_report(api, account.account, job.selector, job.value, idempotency_key=str(key))
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
-    except RequestsUsedUpError as error:
-        return _postponed(job, now, error)
-    except SellerPlatformError as error:
-        return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
     return replace(job, state=JobState.PENDING, report_id=report_id, polls=0, next_poll_at=now + pause_after(0))
 
 
@@ -247,19 +246,15 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
         status = fetch_status(api, account.account, job.report_id or "")
     except RequestRefusedError as error:
         return _after_refusal(job, error, now)
-    except RequestsUsedUpError as error:
-        return _postponed(job, now, error)
-    except SellerPlatformError as error:
-        return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
     polled = replace(job, upstream_status=status.word, upstream_message=status.message)
-    match status.standing:
-        case Standing.COMPLETED:
-            return replace(polled, state=JobState.READY, polls=job.polls + 1)
-        case Standing.FAILED:
-            said = f": {status.message}" if status.message else ""
-            return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
-        case Standing.UNKNOWN:
-            _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
+    word = status.word.casefold()
+    if word in COMPLETED_WORDS:
+        return replace(polled, state=JobState.READY, polls=job.polls + 1)
+    if word in FAILED_WORDS:
+        said = f": {status.message}" if status.message else ""
+        return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
+    if word not in PENDING_WORDS:
+        _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
     return _waiting(polled, now)
 
 
