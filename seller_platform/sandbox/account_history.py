@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import TypeAlias
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, generate_catalogue, unusual_products
@@ -169,22 +170,15 @@ class AccountHistory:
         ]
 
     def _write_day(self, sink: Sink, day_number: int) -> None:
-        rng = self._write_orders(sink, day_number)
-        charging = self._rng(6, self.days[day_number].date.toordinal())
-        self._add(sink, _TRANSACTIONS, self._ledger.charges(charging, day_number))
-        self._write_generated(sink, Slicing.MONTH, (5, self.days[day_number].date.toordinal()), day_number)
+        rng, day = self._write_orders(sink, day_number), self.days[day_number]
+        self._add(sink, _TRANSACTIONS, self._ledger.charges(self._rng(6, day.date.toordinal()), day_number))
+        self._write_generated(sink, Slicing.MONTH, (5, day.date.toordinal()), day_number)
         reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
-            rng,
-            self.days,
-            day_number,
-            stock=self.stock,
-            weekly=self._week,
-            reordered=reordered,
-            today=self.today_number,
+            rng, day, day_number, stock=self.stock, weekly=self._week, reordered=reordered, today=self.today_number
         )
 
-    def _write_orders(self, sink: Sink, day_number: int) -> np.random.Generator:
+    def _write_orders(self, sink: Sink, day_number: int) -> Generator:
         """Write the orders of a day with what follows from them, and return the random numbers of the day."""
         rng = self._rng(3, self.days[day_number].date.toordinal())
         self.stock.receive(day_number)
@@ -194,7 +188,7 @@ class AccountHistory:
         self._write_sales(sink, rng, day_number, elsewhere, "non-platform")
         return rng
 
-    def _write_sales(self, sink: Sink, rng: np.random.Generator, day_number: int, demanded: int, channel: str) -> None:
+    def _write_sales(self, sink: Sink, rng: Generator, day_number: int, demanded: int, channel: str) -> None:
         if not demanded:
             return
         day, market, today = self.days[day_number], self.sandbox.marketplace, self.today_number
@@ -244,11 +238,11 @@ class AccountHistory:
     def _add(self, sink: Sink, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
         sink(dataset, rows, self.sandbox.key, tags)
 
-    def _rng(self, *purpose: int) -> np.random.Generator:
+    def _rng(self, *purpose: int) -> Generator:
         return generator(self._seed, self.sandbox.number, *purpose)
 
 
-GENERATORS: Mapping[str, Callable[[AccountHistory, np.random.Generator, int], Sequence[Row]]] = {
+GENERATORS: Mapping[str, Callable[[AccountHistory, Generator, int], Sequence[Row]]] = {
     "cost_periods": lambda history, rng, _: cost_period_rows(
         rng,
         history.products,
@@ -280,7 +274,7 @@ numbers in this order, so a new one at the end leaves the rows of all others as 
 
 
 def cost_period_rows(
-    rng: np.random.Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
+    rng: Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
 ) -> list[Row]:
     """Return two adjoining periods for most products.
 

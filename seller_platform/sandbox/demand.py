@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.random_numbers import Flags, Floats, Ints
@@ -84,7 +85,7 @@ class Demand:
 
 
 def generate_demand(
-    rng: np.random.Generator,
+    rng: Generator,
     days: Sequence[date],
     *,
     products: int,
@@ -117,13 +118,13 @@ def generate_demand(
     )
 
 
-def seconds_of_day(rng: np.random.Generator, count: int) -> Ints:
+def seconds_of_day(rng: Generator, count: int) -> Ints:
     """Return `count` seconds of a day in ascending order, more of them in busy hours."""
     hours = np.searchsorted(_HOUR_CHANCES, rng.random(count), side="right")
     return np.sort(hours * 3_600 + rng.integers(0, 3_600, count))
 
 
-def _orders(rng: np.random.Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
+def _orders(rng: Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
     """Return the orders of each day.
 
     Rounding is carried over, so that a few orders a month are neither none nor many.

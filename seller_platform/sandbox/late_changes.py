@@ -16,6 +16,7 @@ All of it ends within the lookback that the contract declares for each list.
 from datetime import date, timedelta
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.sandbox.random_numbers import Ints, drawn
 
@@ -50,7 +51,7 @@ LISTED_DAYS = 31
 """How many days the live sandbox compares with the stored ones: more than may change, and what velocity needs."""
 
 
-def days_late(rng: np.random.Generator, count: int) -> Ints:
+def days_late(rng: Generator, count: int) -> Ints:
     """Return by how many days each of some fees is listed late; 0 for most."""
     is_late = rng.random(count) < LATE_FEES
     return np.where(is_late, drawn(rng, LISTED_AFTER, count), 0)

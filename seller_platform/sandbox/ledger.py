@@ -9,6 +9,7 @@ from datetime import date
 from itertools import repeat
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.late_changes import (
@@ -50,7 +51,7 @@ class Ledger:
         written_from: The index of the first day whose entries are returned as rows; those before are summed only.
     """
 
-    def __init__(self, market: Marketplace, texts: Texts, remeasured: Callable[[date], np.random.Generator]) -> None:
+    def __init__(self, market: Marketplace, texts: Texts, remeasured: Callable[[date], Generator]) -> None:
         """Begin without entries.
 
         Args:
@@ -80,7 +81,7 @@ class Ledger:
         other._posted, other._payments = self._posted.copy(), self._payments.copy()
         return other
 
-    def settle(self, rng: np.random.Generator, listing: np.random.Generator, sales: Sales) -> list[Row]:
+    def settle(self, rng: Generator, listing: Generator, sales: Sales) -> list[Row]:
         """Return the entries of shipped orders: payments, fees, refunds and reimbursements.
 
         The fulfilment fee is an entry for each unit, so an order of two units has two equal entries. Entries are drawn
@@ -113,7 +114,7 @@ class Ledger:
             *self._refunds(rng, listing, sales),
         ]
 
-    def charges(self, rng: np.random.Generator, day_number: int) -> list[Row]:
+    def charges(self, rng: Generator, day_number: int) -> list[Row]:
         """Return the entries of a day that belong to no order: charges of the account, and the payout.
 
         Two centres with equal stock charge storage, so the ledger has two equal entries, both true. Advertising is
@@ -152,7 +153,7 @@ class Ledger:
             for kind, description, cents, second in charges
         ]
 
-    def _refunds(self, rng: np.random.Generator, reimbursing: np.random.Generator, sales: Sales) -> list[Row]:
+    def _refunds(self, rng: Generator, reimbursing: Generator, sales: Sales) -> list[Row]:
         """Return refunds of some lines, after the payment and no higher than it, and their reimbursements.
 
         The marketplace reimburses a part of some refunds, because the returned units were lost.

@@ -1,25 +1,29 @@
 """Fills a database with the sandbox, in one transaction."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, Table, delete, select, text
+from sqlalchemy import Table, delete, select, text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
+from seller_platform.sandbox.marketplaces import CONNECTION, account_at, rates
 from seller_platform.service.sums.keeping import forget_sums, write_sums
 from seller_platform.service.tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import LOADS, SLICES, history_of, table_for
+
+if TYPE_CHECKING:
+    from seller_platform.sandbox.account_history import AccountHistory
 
 ACCOUNTS, MONTHS = 3, 24
 ORDERS_PER_MONTH = 300
@@ -36,6 +40,9 @@ _LOADED = tuple(
 )
 _OF_ACCOUNTS = (*map(table_for, _LOADED), PRODUCTS)
 _FULL_BYTES = 4 << 20
+
+Progress = Callable[[int, int], None]
+"""Takes how many months of accounts are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def load_sandbox(
     orders_per_month: int = ORDERS_PER_MONTH,
     seed: int = SEED,
     today: date | datetime,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> SandboxReport:
     """Replace the sandbox in a migrated database, in one transaction.
 
@@ -74,12 +81,13 @@ def load_sandbox(
         orders_per_month: Demand in orders of the largest account in an average month.
         today: The day of the snapshots, in every account's zone; sales and ledger end on the day before. A moment with
             a zone stands for the day that it is in the zone of each account.
-        progress: Called with the months of accounts that are done, and with how many there are.
 
     Raises:
         RequestError: A number is too small, or the months reach beyond the calendar.
-        WarehouseUnavailableError: The server cannot be reached. Nothing was changed.
     """
+    # Here, because numpy costs every command a tenth of a second.
+    from seller_platform.sandbox.account_history import AccountHistory
+
     for name, number in (("accounts", accounts), ("months", months), ("orders_per_month", orders_per_month)):
         if number < 1:
             raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
@@ -87,7 +95,10 @@ def load_sandbox(
     days = {sandbox.key: day_of(today, sandbox.account.timezone) for sandbox in chosen}
     first = period_until(months, min(days.values())).start
     periods = {key: Window(first, day) for key, day in days.items()}
-    period = Window(first, max(days.values()))
+    histories = (
+        AccountHistory(sandbox, periods[sandbox.key], orders_per_month=orders_per_month, seed=seed)
+        for sandbox in chosen
+    )
     with database.begin() as connection:
         lock(connection, 0x5A4DB0)
         earlier = connection.execute(select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)).scalars()
@@ -98,11 +109,11 @@ def load_sandbox(
         for table in (LOADS, SLICES):
             connection.execute(delete(table).where(table.c.account == CONNECTION))
         connection.execute(delete(EXCHANGE_RATES))
-        rows = _fill(connection, chosen, periods, orders_per_month=orders_per_month, seed=seed, progress=progress)
+        rows = _fill(driver_of(connection), histories, periods.values(), progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
             connection.execute(text(f"ANALYZE {table.fullname}"))
         write_sums(connection, [sandbox.key for sandbox in chosen])
-    return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
+    return SandboxReport(tuple(sandbox.account for sandbox in chosen), Window(first, max(days.values())), rows)
 
 
 def day_of(today: date | datetime, zone: str) -> date:
@@ -128,30 +139,22 @@ def period_until(months: int, today: date) -> Window:
 
 
 def _fill(
-    connection: Connection,
-    chosen: Sequence[SandboxAccount],
-    periods: Mapping[str, Window],
-    *,
-    orders_per_month: int,
-    seed: int,
-    progress: Callable[[int, int], None] | None,
+    driver: psycopg.Connection,
+    histories: Iterable["AccountHistory"],
+    periods: Collection[Window],
+    progress: Progress | None,
 ) -> dict[str, int]:
-    # Here, because numpy costs every command a tenth of a second.
-    from seller_platform.sandbox.account_history import AccountHistory
-
-    driver = driver_of(connection)
     buffer, done, products = CopyBuffer(driver), 0, 0
-    months = sum(len(list(period.months())) for period in periods.values())
-    for sandbox in chosen:
-        history = AccountHistory(sandbox, periods[sandbox.key], orders_per_month=orders_per_month, seed=seed)
+    months = sum(len(list(period.months())) for period in periods)
+    for history in histories:
         for _ in history.write(buffer.add):
             done += 1
             if progress:
                 progress(done, months)
         products += copy_rows(driver, PRODUCTS, history.product_rows())
     buffer.flush()
-    first = min(period.start for period in periods.values()) - timedelta(days=_RATE_DAYS_BEFORE)
-    last = max(period.end for period in periods.values())
+    first = min(period.start for period in periods) - timedelta(days=_RATE_DAYS_BEFORE)
+    last = max(period.end for period in periods)
     counts = {f"seller.{name}": count for name, count in buffer.counts.items()}
     counts[PRODUCTS.fullname] = products
     counts[EXCHANGE_RATES.fullname] = copy_rows(driver, EXCHANGE_RATES, rates(first, last))

@@ -5,6 +5,7 @@ from copy import copy
 from datetime import date
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.counts import count_of
 from seller_platform.sandbox.catalogue import Product
@@ -32,15 +33,7 @@ class Notifications:
         self._was_low = np.zeros(len(products), dtype=np.bool_)
 
     def watch(
-        self,
-        rng: np.random.Generator,
-        days: Sequence[LocalDay],
-        day_number: int,
-        *,
-        stock: Stock,
-        weekly: Ints,
-        reordered: Ints,
-        today: int,
+        self, rng: Generator, day: LocalDay, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints, today: int
     ) -> None:
         """Raise what the end of a day gives reason for.
 
@@ -54,7 +47,7 @@ class Notifications:
         read_odds = 0.9 if today - day_number > _OLD_DAYS else 0.3
         read = (rng.random(len(notices)) < read_odds).tolist()
         for second, (texts, product), is_read in zip(seconds, notices, read, strict=True):
-            sku, raised_at = self._products[product].sku, days[day_number].stamp(second)
+            sku, raised_at = self._products[product].sku, day.stamp(second)
             self._rows.append((self._next_id, *texts, sku, raised_at, is_read))
             self._next_id += 1
 
@@ -69,7 +62,7 @@ class Notifications:
         return other
 
     def _notices(
-        self, rng: np.random.Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints
+        self, rng: Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints
     ) -> Iterator[tuple[tuple[str, str, str, str], int]]:
         """Yield kind, title, message and severity of each notification, and its product."""
         is_out = stock.sellable == 0

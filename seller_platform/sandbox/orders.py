@@ -6,6 +6,7 @@ from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, seconds_of_day
@@ -91,7 +92,7 @@ class Sales:
 
 
 def draw_sales(
-    rng: np.random.Generator,
+    rng: Generator,
     demand: Demand,
     day: LocalDay,
     day_number: int,
@@ -109,7 +110,6 @@ def draw_sales(
         demanded: Orders that buyers try to day_number; those without any unit in stock are left out.
         first_number: Orders of the account in the channel before this day.
         tax: In basis points.
-        grant: Gives the units.
     """
     seconds = seconds_of_day(rng, demanded)
     cancelled = rng.random(demanded) < CANCELLED

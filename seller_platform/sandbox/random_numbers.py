@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -12,12 +13,12 @@ Flags = npt.NDArray[np.bool_]
 _SEEDS = 2**64
 
 
-def generator(seed: int, *scope: int) -> np.random.Generator:
+def generator(seed: int, *scope: int) -> Generator:
     """Return an independent generator for one scope: an account, a purpose, a day."""
     return np.random.default_rng([seed % _SEEDS, *scope])
 
 
-def drawn(rng: np.random.Generator, shares: tuple[float, ...], count: int) -> Ints:
+def drawn(rng: Generator, shares: tuple[float, ...], count: int) -> Ints:
     """Return numbers from 1 up, drawn by their shares."""
     return 1 + np.searchsorted(np.cumsum(shares)[:-1], rng.random(count), side="right")
 

@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from itertools import accumulate
 
 import numpy as np
+from numpy.random import Generator
 
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay
@@ -64,7 +65,7 @@ class Stock:
         incoming: Units in shipments that are not closed.
     """
 
-    def __init__(self, rng: np.random.Generator, forecast: Floats) -> None:
+    def __init__(self, rng: Generator, forecast: Floats) -> None:
         """Stock the products before the first day.
 
         Args:
@@ -123,7 +124,7 @@ class Stock:
         np.subtract.at(self.sellable, products, granted)
         return granted
 
-    def reorder(self, rng: np.random.Generator, day_number: int) -> Ints:
+    def reorder(self, rng: Generator, day_number: int) -> Ints:
         """Send shipments of products that run low, and return these products."""
         position = self.sellable + self.incoming
         low = np.flatnonzero(position < np.ceil(self._forecast * self._reorder_days))
@@ -140,7 +141,7 @@ def _batches(products: Ints) -> list[Ints]:
     return [products[start : start + _MOST_PRODUCTS] for start in range(0, len(products), _MOST_PRODUCTS)]
 
 
-def _sent(rng: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
+def _sent(rng: Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that leaves on a day; now and then one is late."""
     pack, travel, unload, check, receive = (int(rng.integers(*bounds)) for bounds in _STAGE_DAYS)
     delay = int(rng.integers(5, 16)) if rng.random() < _LATE else 0
@@ -174,7 +175,7 @@ def inventory_rows(products: Sequence[Product], stock: Stock, sold: Ints, today:
 
 
 def warehouse_rows(
-    rng: np.random.Generator, products: Sequence[Product], sold: Ints, days: Sequence[LocalDay], today: date
+    rng: Generator, products: Sequence[Product], sold: Ints, days: Sequence[LocalDay], today: date
 ) -> list[Row]:
     """Return the stock of the seller's own warehouses. Suppliers refill them without a trace in the data.
 

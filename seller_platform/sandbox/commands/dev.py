@@ -218,11 +218,7 @@ def live_command(since: date, *, accounts: int, months: int) -> list[str]:
 
 
 def _keep_running(programs: Sequence[Program], output: Output) -> None:
-    """Start ended programs again.
-
-    Raises:
-        SellerPlatformError: A program ends again and again.
-    """
+    """Start ended programs again; fail where one ends again and again."""
     for program in programs:
         if not program.has_ended:
             continue

@@ -86,9 +86,6 @@ def open_local_stack(
         months: How many months of their sales, up to yesterday.
         history_months: How many of the newest months history begins with, where it has not begun; all by default.
         today: The last day of the generated rows; by default the present day.
-
-    Raises:
-        SellerPlatformError: The service does not answer.
     """
     folder = home / DEMO_FOLDER
     with progress("Starting PostgreSQL"):

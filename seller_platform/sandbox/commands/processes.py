@@ -23,13 +23,7 @@ class Program:
     """A child process that runs until it is ended, together with its own children."""
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
-        """Start it.
-
-        Args:
-            name: Its name in messages.
-            environment: Variables in addition to those of this process.
-            log: The file of its output.
-        """
+        """Start it with variables in addition to those of this process; the log is the file of its output."""
         self.name, self.log = name, log
         self._command, self._environment = command, environment
         self._starts: list[float] = []

@@ -24,9 +24,6 @@ def served_demo(settings: Settings) -> Iterator[None]:
     """Serve the sandbox of `demo` until the block ends, where `--demo` is used and nothing else serves it.
 
     The commands of `--demo` then reach the upstream of their connection.
-
-    Raises:
-        SellerPlatformError: The service does not answer.
     """
     base_url = _stored_url(settings) if uses_demo_start() else None
     port = urlsplit(base_url).port if base_url else None
@@ -62,10 +59,6 @@ def starting(database_url: str, base_url: str, log: Path) -> AbstractContextMana
 
 
 def await_service(base_url: str, service: Program) -> None:
-    """Wait until the service answers.
-
-    Raises:
-        SellerPlatformError: It ended, or does not answer.
-    """
+    """Wait until the service answers."""
     with progress(f"Starting {service.name}"):
         await_answer(f"{base_url}{SERVICE_STATUS}", service)
