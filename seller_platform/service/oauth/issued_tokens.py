@@ -65,42 +65,28 @@ SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, least(now() 
 """
 
 
-@dataclass(frozen=True)
-class _SingleUse:
-    """A kind of code or token that works once; a second use revokes its consent.
-
-    Attributes:
-        condition: SQL that must be true, beside what is true of all kinds.
-        unused: SQL that is true where it may be used.
-        use: SQL that notes a use.
-        key: SQL of the key with which the tokens of the use are derived.
-    """
-
-    table: str
-    hash_column: str
-    condition: LiteralString
-    unused: LiteralString = "once.used_at IS NULL"
-    use: LiteralString = "used_at = now()"
-    key: LiteralString = "%(key)s::bytea"
-
-
-_CODE = _SingleUse(
-    "authorization_codes",
-    "code_hash",
-    "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
-)
+# A code or a token works once; a second use revokes its consent. SQL of a use: where it is allowed, what notes it, and
+# the key with which its tokens are derived.
+_CODE: Mapping[str, LiteralString] = {
+    "table": "service.authorization_codes",
+    "hash": "code_hash",
+    "condition": "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
+    "unused": "once.used_at IS NULL",
+    "use": "used_at = now()",
+    "key": "%(key)s::bytea",
+}
 # The processes of an agent's host refresh one grant at once. All uses within a minute get the same tokens.
-_REFRESH_TOKEN = _SingleUse(
-    "refresh_tokens",
-    "token_hash",
-    "true",
-    "(once.used_at IS NULL OR consent.resource IS NOT NULL AND once.used_at > now() - interval '1 minute')",
-    """
+_REFRESH_TOKEN: Mapping[str, LiteralString] = {
+    "table": "service.refresh_tokens",
+    "hash": "token_hash",
+    "condition": "true",
+    "unused": "(once.used_at IS NULL OR consent.resource IS NOT NULL AND once.used_at > now() - interval '1 minute')",
+    "use": """
     used_at = coalesce(once.used_at, now()),
     successor_key = CASE WHEN consent.resource IS NOT NULL THEN coalesce(once.successor_key, %(key)s::bytea) END
     """,
-    "coalesce(once.successor_key, %(key)s::bytea)",
-)
+    "key": "coalesce(once.successor_key, %(key)s::bytea)",
+}
 
 _OTHER_RESOURCE: LiteralString = """
 %(resource)s <> coalesce(consent.resource, '') AND NOT (%(resource)s = '' AND consent.is_resource_assumed)
@@ -209,7 +195,7 @@ async def use_grant(
         once, secret = _REFRESH_TOKEN, grant.refresh_token
         values["scopes"] = [scope.value for scope in scopes_of(grant.scope)] if grant.scope else None
     values["hash"] = hash_of(secret)
-    used = await connection.execute(_statement(_USE, once, once.condition), values)
+    used = await connection.execute(_statement(_USE, once), values)
     row = await used.fetchone()
     if row is not None:
         family, used_key = row
@@ -232,7 +218,7 @@ async def use_grant(
     user_id = await _revoke_consent(connection, once, values, only_used=True)
     if user_id is not None:
         return RefusedUse(user_id, is_repeated=True)
-    why = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
+    why = await (await connection.execute(_statement(_WHY_REFUSED, once), values)).fetchone()
     return RefusedUse() if why is None else RefusedUse(*why)
 
 
@@ -252,26 +238,18 @@ async def revoke(connection: Connection, application: Application, token: str) -
 
 
 async def _revoke_consent(
-    connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
+    connection: Connection, once: Mapping[str, LiteralString], values: Mapping[str, object], *, only_used: bool = False
 ) -> int | None:
     """Revoke the consent of a code or refresh token, and return its user.
 
     Args:
         only_used: Only where it was used, and may not be used again.
     """
-    statement = _statement(_REVOKE_CONSENT, once, f"NOT {once.unused}" if only_used else "true")
-    revoked = await connection.execute(statement, values)
-    row = await revoked.fetchone()
+    statement = _statement(_REVOKE_CONSENT, {**once, "condition": f"NOT {once['unused']}" if only_used else "true"})
+    row = await (await connection.execute(statement, values)).fetchone()
     return None if row is None else int(row[0])
 
 
-def _statement(template: LiteralString, once: _SingleUse, condition: LiteralString) -> sql.Composed:
-    return sql.SQL(template).format(
-        table=sql.Identifier("service", once.table),
-        hash=sql.Identifier(once.hash_column),
-        condition=sql.SQL(condition),
-        unused=sql.SQL(once.unused),
-        use=sql.SQL(once.use),
-        key=sql.SQL(once.key),
-        other_resource=sql.SQL(_OTHER_RESOURCE),
-    )
+def _statement(template: LiteralString, once: Mapping[str, LiteralString]) -> sql.Composed:
+    parts = {name: sql.SQL(part) for name, part in once.items()}
+    return sql.SQL(template).format(**parts, other_resource=sql.SQL(_OTHER_RESOURCE))
