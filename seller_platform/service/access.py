@@ -84,10 +84,21 @@ class ServedAccount:
 
 
 @dataclass(frozen=True)
+class Selector:
+    """How a request selects its accounts; a field that is None does not restrict them."""
+
+    account_title: str | None = None
+    seller_id: str | None = None
+    marketplace_id: str | None = None
+    group_title: str | None = None
+
+
+@dataclass(frozen=True)
 class SelectedAccounts:
     """The accounts of one request; its caller may read all of them."""
 
     accounts: tuple[ServedAccount, ...]
+    selector: Selector = Selector()
 
     @property
     def keys(self) -> list[str]:
@@ -102,16 +113,6 @@ class SelectedAccounts:
     def has_replicas(self) -> bool:
         """Whether an upstream may compute other rows than this service does."""
         return any(account.is_replica for account in self.accounts)
-
-
-@dataclass(frozen=True)
-class Selector:
-    """How a request selects its accounts; a field that is None does not restrict them."""
-
-    account_title: str | None = None
-    seller_id: str | None = None
-    marketplace_id: str | None = None
-    group_title: str | None = None
 
 
 _CALLER = """
@@ -265,7 +266,7 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
         titles = ", ".join(account.account_title for account in accounts)
         problem = f"selects {len(accounts)} of your accounts; select one by its account_title: {titles}"
         raise InvalidParametersError({SELLER_ID.name: [problem]})
-    return SelectedAccounts(accounts)
+    return SelectedAccounts(accounts, selector)
 
 
 async def accounts_of(

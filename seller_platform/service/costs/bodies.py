@@ -14,6 +14,7 @@ from seller_platform.contract.cost_periods import (
     MOST_DECIMALS,
     CostElement,
     CostPeriod,
+    Periods,
     decimals_of,
     in_cents,
     unit_amount,
@@ -120,7 +121,7 @@ class CostPeriodInput(Struct):
         return CostPeriod(self.dates.from_date, self.dates.to_date, elements)
 
 
-def read_periods(body: Mapping[str, object], query: Query) -> tuple[CostPeriod, ...]:
+def read_periods(body: Mapping[str, object], query: Query) -> Periods:
     """Return the periods of a body; the first problem of each period is added to the query."""
     sent, problems = body.get("data"), 0
     if not isinstance(sent, list) or not sent:

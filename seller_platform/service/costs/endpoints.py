@@ -153,10 +153,7 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
             selected = await select_accounts(connection, caller, selector)
             await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], clock())
             skus = await find_skus(connection, selected, product)
-            is_group = selector.group_title is not None
-            periods = await read_stored(
-                connection, selected, skus, with_accounts=is_group, with_skus=is_group or product.name != SKU.name
-            )
+            periods = await read_stored(connection, selected, skus, with_skus=product.name != SKU.name)
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)
 
     async def answer_write(request: Request) -> Response:
@@ -199,11 +196,7 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
 def _read_deletion(
     query: Query, body: Mapping[str, object]
 ) -> tuple[Selector, SentParameter, tuple[date, date] | None]:
-    """Return accounts, product, and first and last day of the period to delete.
-
-    Raises:
-        InvalidParametersError: A parameter is missing, invalid or unknown.
-    """
+    """Return accounts, product, and first and last day of the period to delete."""
     query.join(body, DELETE.parameters)
     query.refuse_others(DELETE.parameters, body)
     selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")

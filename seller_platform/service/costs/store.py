@@ -7,7 +7,7 @@ The costs of a replica cannot be changed: its next load would undo the change. A
 of this database lists it, or ever listed it; receipts do not decide that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import LiteralString
 import msgspec
 from psycopg import sql
 
-from seller_platform.contract.cost_periods import CostPeriod, with_cents
+from seller_platform.contract.cost_periods import CostPeriod, Periods, with_cents
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.wire import REPLICA
 from seller_platform.service.access import SelectedAccounts, ServedAccount
@@ -26,6 +26,7 @@ from seller_platform.service.http.parameters import shown
 from seller_platform.service.limits import Limits
 from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.page_queries import newest_day
+from seller_platform.service.lists.products import Skus
 from seller_platform.service.pool import Connection
 from seller_platform.service.sums.costs import ROW_HASH
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
@@ -115,19 +116,9 @@ SELECT count(*), -coalesce(sum(hash), 0) FROM deleted
 """.replace("{row_hash}", ROW_HASH)
 
 
-async def read_stored(
-    connection: Connection,
-    selected: SelectedAccounts,
-    skus: Mapping[str, Sequence[str]],
-    *,
-    with_accounts: bool,
-    with_skus: bool,
-) -> bytes:
-    """Return the periods of products, as comma-separated JSON objects.
-
-    Args:
-        skus: The products of each account, by its key.
-    """
+async def read_stored(connection: Connection, selected: SelectedAccounts, skus: Skus, *, with_skus: bool) -> bytes:
+    """Return the periods of products, as comma-separated JSON objects; of a group, each with its account and SKU."""
+    is_group = selected.selector.group_title is not None
     pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
     cursor = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
@@ -141,21 +132,15 @@ async def read_stored(
     }
     periods = [
         {"from_date": first, "to_date": last, "cost_elements": _elements(elements)}
-        | (owners[account] if with_accounts else {})
-        | ({"sku": sku} if with_skus else {})
+        | (owners[account] if is_group else {})
+        | ({"sku": sku} if is_group or with_skus else {})
         for account, sku, first, last, elements in await cursor.fetchall()
     ]
     return b",".join(map(_ENCODER.encode, periods))
 
 
 async def write_periods(
-    connection: Connection,
-    selected: SelectedAccounts,
-    sku: str,
-    periods: Sequence[CostPeriod],
-    *,
-    now: datetime,
-    limits: Limits,
+    connection: Connection, selected: SelectedAccounts, sku: str, periods: Periods, *, now: datetime, limits: Limits
 ) -> int:
     """Store periods of a product in each account, and return how many were stored.
 
@@ -200,13 +185,7 @@ async def write_periods(
 async def _require_room(
     connection: Connection, account: ServedAccount, chosen: Mapping[str, object], sent: int, limits: Limits
 ) -> None:
-    """Return if an account and the product keep no more periods than the limits allow, once those sent are stored.
-
-    What is not more than before is stored, also beyond a limit.
-
-    Raises:
-        InvalidParametersError: There would be more.
-    """
+    """Refuse more periods of an account or a product than the limits allow, unless they are no more than before."""
     of_product, replaced, of_account = await (await connection.execute(_STORED, chosen)).fetchone() or (0, 0, 0)
     added = sent - replaced
     if of_account is None or of_account + added > limits.periods_of_account:
@@ -226,10 +205,7 @@ async def _require_room(
 
 
 async def delete_periods(
-    connection: Connection,
-    selected: SelectedAccounts,
-    skus: Mapping[str, Sequence[str]],
-    dates: tuple[date, date] | None,
+    connection: Connection, selected: SelectedAccounts, skus: Skus, dates: tuple[date, date] | None
 ) -> int:
     """Delete the periods of products, and return how many were deleted.
 
@@ -245,7 +221,7 @@ async def delete_periods(
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await _snapshot(connection, account)
-            of_account = list(skus.get(account.key, ()))
+            of_account = skus.get(account.key, [])
             values = {"account": account.key, "snapshot": snapshot, "skus": of_account}
             deletion = await connection.execute(_DELETE, {**values, "first_day": first, "last_day": last})
             count, rows_hash = await deletion.fetchone() or (0, Decimal(0))
@@ -278,12 +254,8 @@ async def _snapshot(connection: Connection, account: ServedAccount) -> date | No
     return day
 
 
-def _refuse_conversions(selected: SelectedAccounts, periods: Sequence[CostPeriod]) -> None:
-    """Return if each conversion is to the one currency of the accounts.
-
-    Raises:
-        InvalidParametersError: The accounts keep several currencies, or one that is not known.
-    """
+def _refuse_conversions(selected: SelectedAccounts, periods: Periods) -> None:
+    """Refuse conversions where the accounts keep several currencies, or one that is not known."""
     if len(selected.currencies) == 1 and selected.accounts[0].currency_code:
         return
     allowed = f"converts to the currency of the account, but the accounts keep {', '.join(selected.currencies)}"

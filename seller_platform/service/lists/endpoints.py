@@ -106,7 +106,7 @@ _SERVICE = version("seller-platform")
 
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
     """Return the endpoint that lists a dataset."""
-    parameters, rules = _parameters_of(dataset), rules_for(dataset)
+    parameters, rules = _parameters_of(dataset), _RULES[dataset.name]
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
@@ -182,7 +182,7 @@ def _parameters_of(dataset: Dataset) -> tuple[Parameter[Any], ...]:
     own: list[Parameter[Any]] = []
     if dataset.page_sizes:
         own.append(Parameter[int]("per_page", "Rows on a page.", sizes, required=True))
-    own += [*((START, END) if dataset.is_dated else ()), *rules_for(dataset).parameters]
+    own += [*((START, END) if dataset.is_dated else ()), *_RULES[dataset.name].parameters]
     if split_by is not None:
         doc, parts = "The part of the list to return.", choice_of(*split_by.values)
         own.append(Parameter[str](split_by.parameter, doc, parts, split_by.required))
@@ -192,11 +192,7 @@ def _parameters_of(dataset: Dataset) -> tuple[Parameter[Any], ...]:
 def read_list_request(
     raw: bytes, dataset: Dataset, parameters: Sequence[Parameter[Any]], *, default_size: int = 0
 ) -> tuple[ListRequest, Query]:
-    """Return what a query string asks for of a list, and the query for what only one list has.
-
-    Raises:
-        InvalidParametersError: A parameter is missing or invalid.
-    """
+    """Return what a query string asks for of a list, and the query for what only one list has."""
     query = Query(raw)
     selector, split_by = read_selector(query), dataset.split_by
     values = {parameter.name: query.value(parameter) for parameter in parameters if parameter not in SELECTION}
@@ -209,7 +205,7 @@ def read_list_request(
         currency=values.get(CURRENCY.name),
         page=values[PAGE.name] or 1,
         per_page=values.get("per_page") or dataset.fixed_page_size or default_size,
-        own_days={parameter.name: values[parameter.name] for parameter in rules_for(dataset).parameters},
+        own_days={parameter.name: values[parameter.name] for parameter in _RULES[dataset.name].parameters},
         as_of=values.get(AS_OF),
     )
     return list_request, query
@@ -294,7 +290,7 @@ def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest,
     last_day = f"{end}" if list_request.end else f"{end} (today in {account.zone_name})"
     if start > end:
         raise InvalidParametersError({START.name: [f"is {start}, after the end, {last_day}"]})
-    latest_end = rules_for(dataset).latest_end
+    latest_end = _RULES[dataset.name].latest_end
     if latest_end is not None and end > (latest := latest_end(start)):
         raise InvalidParametersError(
             {END.name: [f"is {last_day}; with start_date {start} it may be at most {latest}, one month later"]}
@@ -327,16 +323,10 @@ class ListRules:
         source: Returns what makes the pages, or None where the stored rows do.
     """
 
-    dataset: Dataset
     notes: str = ""
     latest_end: Callable[[date], date] | None = None
     parameters: tuple[Parameter[date], ...] = ()
     source: SourceOf | None = None
-
-
-def rules_for(dataset: Dataset) -> ListRules:
-    """Return the rules of a dataset's list, which are empty for most."""
-    return next((rules for rules in _RULES if rules.dataset.name == dataset.name), ListRules(dataset))
 
 
 def one_month_after(day: date) -> date:
@@ -347,20 +337,19 @@ def one_month_after(day: date) -> date:
     return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
 
 
-_RULES = (
-    ListRules(
-        ORDERS,
+_RULES = dict.fromkeys((dataset.name for dataset in LISTS), ListRules()) | {
+    ORDERS.name: ListRules(
         "`end_date` may be at most one calendar month after `start_date`; what follows 31 January is the last "
         "day of February. Without `sales_channel` the list has the orders of all channels.",
         latest_end=one_month_after,
     ),
-    ListRules(
-        DAILY_PRODUCT_SALES,
-        "Without `sales_channel` the list has one row for each day and SKU, in which both channels are added.",
+    DAILY_PRODUCT_SALES.name: ListRules(
+        "Without `sales_channel` the list has one row for each day and SKU, in which both channels are added."
     ),
-    ListRules(TRANSACTIONS, "Two entries may be equal in every field; both are true, and count."),
-    ListRules(INVENTORY, VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),
-)
+    TRANSACTIONS.name: ListRules("Two entries may be equal in every field; both are true, and count."),
+    INVENTORY.name: ListRules(VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),
+}
+"""The rules of each dataset's list, which are empty for most."""
 
 
 @dataclass(frozen=True)

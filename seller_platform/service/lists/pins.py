@@ -96,12 +96,7 @@ def moved_on(problem: str) -> ApiError:
 
 
 def next_link(url: str, query: bytes, list_request: ListRequest, total: int, token: str | None) -> Mapping[str, str]:
-    """Return the header with the link to the next page, if there is one that can be pinned.
-
-    Args:
-        url: That of the list.
-        query: What was asked for.
-    """
+    """Return the header with the link to the next page of a list, if there is one that can be pinned."""
     if token is None or list_request.page * list_request.per_page >= total:
         return {}
     kept = [(name, text) for name, text in parse_form(query) if name not in (_PAGE, AS_OF)]

@@ -17,6 +17,9 @@ ASIN = Parameter[str]("asin", "Product identifier on the marketplace: every SKU 
 PARENT_ASIN = Parameter[str]("parent_asin", "The listing of which products are variants: every SKU of them.", Text)
 PRODUCT: tuple[Parameter[str], ...] = (SKU, ASIN, PARENT_ASIN)
 
+Skus = Mapping[str, list[str]]
+"""SKUs of products by account."""
+
 _BY_SKU = """
 SELECT key, %(value)s
 FROM unnest(%(accounts)s::text[]) AS key
@@ -58,9 +61,7 @@ WHERE NOT EXISTS (SELECT FROM service.products WHERE account = key) LIMIT 1
 _STATEMENTS = {SKU.name: _BY_SKU, ASIN.name: _BY_ASIN, PARENT_ASIN.name: _BY_PARENT_ASIN}
 
 
-async def find_skus(
-    connection: Connection, selected: SelectedAccounts, product: SentParameter
-) -> Mapping[str, list[str]]:
+async def find_skus(connection: Connection, selected: SelectedAccounts, product: SentParameter) -> Skus:
     """Return the SKUs of the named products by account, without accounts that have none.
 
     Raises:

@@ -29,7 +29,6 @@ async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> Asy
 
     Args:
         columns: The first columns; fields that the first row has beside them follow.
-        chunks: The rows as JSON objects with commas between.
     """
     is_first = True
     async for chunk in chunks:

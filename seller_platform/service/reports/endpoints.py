@@ -176,7 +176,7 @@ def report_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ..
             await require_read(connection, selected, [Need(dataset, report.name, days)], clock())
             if chosen.sku is not None:
                 await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
-            report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
+            report_id = await request_report(connection, caller, selected, report=report, limits=limits)
             return json_answer(AcceptedReport(str(report_id), "processing", messages[PROCESSING]))
 
         return await answer_once(

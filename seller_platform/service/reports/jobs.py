@@ -19,7 +19,7 @@ from typing import Literal, LiteralString
 from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
-from seller_platform.service.access import Caller, SelectedAccounts, Selector
+from seller_platform.service.access import Caller, SelectedAccounts
 from seller_platform.service.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits import Limits
@@ -91,13 +91,7 @@ _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND p
 
 
 async def request_report(
-    connection: Connection,
-    caller: Caller,
-    selector: Selector,
-    selected: SelectedAccounts,
-    *,
-    report: SentParameter,
-    limits: Limits,
+    connection: Connection, caller: Caller, selected: SelectedAccounts, *, report: SentParameter, limits: Limits
 ) -> int:
     """Store a report to be written, and return its number.
 
@@ -113,7 +107,7 @@ async def request_report(
         await _require_room(connection, caller, limits)
         values = {
             "user": caller.id,
-            "selection": Jsonb(asdict(selector)),
+            "selection": Jsonb(asdict(selected.selector)),
             "accounts": selected.keys,
             "selector": report.name,
             "value": report.value,

@@ -1,9 +1,6 @@
 """Runs the worker that writes the open reports, a few at a time.
 
-A report is written again when that fails, and when its worker dies. It is written in one transaction, which holds a
-lock, so that two workers never write it at a time.
-
-A worker also deletes expired rows of the whole service.
+A report is written again when that fails, and when its worker dies. A worker also deletes expired rows of the service.
 """
 
 import asyncio

@@ -155,11 +155,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
 
 
 def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
-    """Return the page that a query string asks for, and how its rows are grouped.
-
-    Raises:
-        InvalidParametersError: A parameter is missing or invalid.
-    """
+    """Return the page that a query string asks for, and how its rows are grouped."""
     list_request, query = read_list_request(raw, SALES_BY_DATE, _PARAMETERS, default_size=500)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
     legal: Sequence[str] = _PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)

@@ -11,7 +11,7 @@ from typing import LiteralString
 from psycopg import errors, sql
 
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.plan import Plan
+from seller_platform.service.statistics.plan import SETTINGS, Plan
 from seller_platform.service.sums.keeping import lock_name
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
@@ -118,13 +118,7 @@ def months(plan: Plan, more: LiteralString = "") -> sql.Composed:
 
 
 async def store_months(
-    connection: Connection,
-    accounts: Sequence[str],
-    days: sql.Composable,
-    plan: Plan,
-    values: Mapping[str, object],
-    *,
-    settings: LiteralString,
+    connection: Connection, accounts: Sequence[str], days: sql.Composable, plan: Plan, values: Mapping[str, object]
 ) -> bool:
     """Store sums of months and return True, unless others are written now, or the service may not write.
 
@@ -140,7 +134,7 @@ async def store_months(
                 if await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone() != (True,):
                     return False
                 await connection.execute(_FORGET_CHANGED, {"account": account})
-            await connection.execute(settings)
+            await connection.execute(SETTINGS)
             await connection.execute(statement, values, prepare=False)
             for account in accounts:
                 await connection.execute(_FORGET_CURRENCIES, {"account": account, "limit": 4})

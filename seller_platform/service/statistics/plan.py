@@ -10,6 +10,15 @@ from psycopg import sql
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.page_queries import Days
 
+# The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
+# it saves, as do parallel processes. The planner expects one row where there are thousands: nested loops would compare
+# them with one another, and others would sort them. It keeps the order of the joins in the text.
+SETTINGS = """
+SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0;
+SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL join_collapse_limit = 1;
+SET LOCAL enable_sort = off
+"""
+
 
 @dataclass(frozen=True)
 class Grouping:

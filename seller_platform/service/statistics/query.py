@@ -1,8 +1,6 @@
 """Reads a page of statistics: one SQL statement counts, sums and encodes it.
 
 Amounts are summed by day and product first, and named and grouped afterwards, so that the sums of all groupings agree.
-In another currency the sum of each day is converted at the rate of that day. The converted sums are added unrounded,
-and the answered figure is rounded once, to the cent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +23,9 @@ from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months
 from seller_platform.service.statistics.output import answered_rows
-from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
+from seller_platform.service.statistics.plan import SETTINGS, Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import named_products
 from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
-
-# The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
-# it saves, as do parallel processes. The planner expects one row where there are thousands: nested loops would compare
-# them with one another, and others would sort them. It keeps the order of the joins in the text.
-_SETTINGS = """
-SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0;
-SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL join_collapse_limit = 1;
-SET LOCAL enable_sort = off
-"""
 
 _CHOSEN = """
 WITH {kept},
@@ -123,13 +112,11 @@ async def read_statistics(
         uses_months = uses_months and is_kept and grouping.dimension is not None
         plan = Plan(grouping, len(selected.accounts) == 1, is_kept, names_unnamed, uses_months)
         async with connection.transaction():
-            await connection.execute(_SETTINGS)
+            await connection.execute(SETTINGS)
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
         is_current, total, missing, has_unnamed, lacks_months, rows = row or (True, 0, None, False, False, "")
         if is_current and lacks_months:
-            is_stored = may_store and await store_months(
-                connection, selected.keys, _beginning(plan), plan, values, settings=_SETTINGS
-            )
+            is_stored = may_store and await store_months(connection, selected.keys, _beginning(plan), plan, values)
             return await read(True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
             return await read(is_kept, names_unnamed=True, uses_months=uses_months)
