@@ -77,8 +77,6 @@ def open_stored_installation() -> AbstractContextManager[Installation]:
 
     Raises:
         RequestError: There is no warehouse, or it has no tables. Nothing was created.
-        SettingsError: A setting cannot be used.
-        WarehouseError: PostgreSQL cannot be used.
     """
     return _opened(expect_home(), creates=False)
 
@@ -88,9 +86,6 @@ def open_served_installation() -> Iterator[Installation]:
     """Open the stored warehouse for a command that sends requests to the upstream.
 
     With `--demo` the sandbox is served until the block ends.
-
-    Raises:
-        SellerPlatformError: As `open_stored_installation` does; or the service of the sandbox does not answer.
     """
     with open_stored_installation() as installation, served_upstream(installation.settings):
         yield installation
@@ -172,11 +167,7 @@ def note_home(settings: Settings) -> None:
 
 
 def use_demo(variables: MutableMapping[str, str]) -> None:
-    """Let the settings of this process be those of `demo`: its home folder, and no other setting of ours.
-
-    Raises:
-        SettingsError: A setting cannot be used.
-    """
+    """Let the settings of this process be those of `demo`: its home folder, and no other setting of ours."""
     variables.pop(DEMO, None)  # the programs that a command starts have the demo's home already
     settings = read_settings()
     note_home(settings)  # afterwards a variable names the home folder

@@ -78,11 +78,7 @@ def rotate(*, finish: bool, output: Output) -> None:
 
 
 def _check(installation: Installation) -> None:
-    """Check that every secret can be decrypted with the first key alone.
-
-    Raises:
-        CheckFailedError: A secret cannot.
-    """
+    """Fail if a secret cannot be decrypted with the first key alone."""
     others = sealed_otherwise(installation.database, installation.settings.home, installation.box.first())
     if others:
         raise CheckFailedError(

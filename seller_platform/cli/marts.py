@@ -154,11 +154,7 @@ def chosen_partitions(
 
 
 def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:
-    """Return the marts of these names, which may be written as their tables; without names, all.
-
-    Raises:
-        RequestError: There is none of a name.
-    """
+    """Return the marts of these names, also written as their tables; without names, all."""
     by_name = {mart.name: mart for mart in declared}
     bare = [name.removeprefix("marts.").removeprefix("marts/") for name in names]
     for name in bare:

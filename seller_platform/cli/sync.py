@@ -242,10 +242,6 @@ def run_sync(
 
     Args:
         not_before: The first day that is loaded, where history began earlier.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-        RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     # Imported here because `--help` needs no HTTP.
     from seller_platform.cli.connect import open_stored_apis
@@ -416,11 +412,7 @@ def current_problems(installation: Installation) -> Sequence[Problem]:
 
 
 def datasets_named(names: Sequence[str]) -> tuple[Dataset, ...]:
-    """Return the datasets of these names; without names, all lists and the costs.
-
-    Raises:
-        RequestError: A name is none of these.
-    """
+    """Return the datasets of these names; without names, all lists and the costs."""
     allowed = [dataset.name for dataset in REFRESHED]
     for name in names:
         if name not in allowed:

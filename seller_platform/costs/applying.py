@@ -120,14 +120,7 @@ class _Application:
     patience: Patience
 
     def run(self, pending: Sequence[CostWrite]) -> dict[Product, SellerPlatformError]:
-        """Send the pending writes, and read them back until they agree or time runs out.
-
-        Returns:
-            The errors that ended writes.
-
-        Raises:
-            RequestError: A product has neither its former costs nor those of an interrupted application.
-        """
+        """Send the pending writes, read them back until they agree or time runs out, and return the errors."""
         read = self.upstream.read(write.product for write in pending)
         current = {product: product_read.periods for product, product_read in read.items()}
         changed = [str(write) for write in pending if not _is_current(write, current[write.product])]

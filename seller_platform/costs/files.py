@@ -49,8 +49,7 @@ def read_plan(database: Database, named: str) -> CostPlan:
     The plan of a file that was made in another warehouse is stored here.
 
     Raises:
-        RequestError: There is no plan with that id.
-        RequestError: The file is not a plan, or was edited after the plan was made.
+        RequestError: There is no such plan; or the file is none, or was edited after the plan was made.
     """
     if named.isascii() and named.isdigit() and len(named) < 19:
         return plan_of(database, int(named))

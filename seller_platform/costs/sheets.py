@@ -76,7 +76,6 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
     """Return the target costs of the lines of a sheet.
 
     Args:
-        accounts: As of `read_costs`.
         problems: Those that were met while the lines were read.
 
     Raises:

@@ -145,11 +145,9 @@ def create_app(
 
     Args:
         clock: Returns the time, which decides the days of lists that are requested without dates.
-        wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
         registry: The registry of the service's metrics; without it, they cannot be read.
 
     Raises:
-        InvalidSettingError: The URL is not one of PostgreSQL.
         SettingsError: Agents are to be served, and the package for that is not installed.
     """
     limits, location, worker_pace = options.limits, options.location, options.worker_pace

@@ -203,11 +203,7 @@ class Admission:
 
     @asynccontextmanager
     async def turn_of_network(self, request: Request, cost: Cost = Cost.PAGE) -> AsyncIterator[None]:
-        """Wait for a turn of the network of a request, which lasts until the block ends.
-
-        Raises:
-            NotAdmittedError: The network has too many requests under way.
-        """
+        """Wait for a turn of the network of a request, which lasts until the block ends."""
         async with self._refusing_late(cost), self._turn(cost, network_of_client(request)):
             yield
 

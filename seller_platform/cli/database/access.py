@@ -42,11 +42,7 @@ class UrlDocument(Document, frozen=True):
 
 
 def require_embedded(settings: Settings, verb: str) -> None:
-    """Return if the settings name no other server, which no command runs or removes.
-
-    Raises:
-        RequestError: They do.
-    """
+    """Refuse settings that name another server, which no command runs or removes."""
     if settings.database_url is None:
         return
     with Database(settings.database_url.get_secret_value()) as database:

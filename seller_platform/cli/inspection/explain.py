@@ -116,11 +116,7 @@ def show_rows(
 
 
 def declared_dataset(name: str) -> Dataset:
-    """Return the dataset of a name, which may be written as its table or its asset.
-
-    Raises:
-        RequestError: There is none.
-    """
+    """Return the dataset of a name, also written as its table or its asset; any other name is refused."""
     names = [declared.name for declared in DATASETS]
     bare = name.removeprefix("seller/").removeprefix("seller.")
     if bare not in names:

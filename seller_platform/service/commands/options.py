@@ -83,10 +83,7 @@ def _service_url(settings: Settings, *, creates: bool = True) -> str:
     It is the sandbox of the home folder if that was filled, else the one of `demo` and `dev`.
 
     Args:
-        creates: Whether to create the home folder's where there is neither.
-
-    Raises:
-        RequestError: There is neither, and none is to be created.
+        creates: Whether to create the home folder's where there is neither; else that is refused.
     """
     own, demo = settings.home, settings.home / DEMO_FOLDER
     if has_database(own):

@@ -131,11 +131,7 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 async def _read_body(request: Request, largest: int) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        ApiError: The body is larger than `largest` bytes.
-    """
+    """Return the body of a request, which may have at most `largest` bytes."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -174,11 +174,7 @@ class Query:
         self._problems.setdefault(name, []).append(problem)
 
     def check(self) -> None:
-        """Return if no parameter has a problem.
-
-        Raises:
-            InvalidParametersError: Some have; it names all problems.
-        """
+        """Refuse the request if a parameter has a problem; the error names all problems."""
         if self._problems:
             raise InvalidParametersError(self._problems)
 

@@ -47,11 +47,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 async def answer_consent(
     store: Store, documents: ClientDocuments, http: Request, *, lifetime: timedelta, serves_agents: bool
 ) -> Response:
-    """Answer GET and POST /oauth/authorize.
-
-    Args:
-        documents: The documents of clients that are not registered.
-    """
+    """Answer GET and POST /oauth/authorize."""
     form = await read_form(http, most_fields=MOST_FIELDS) if http.method == "POST" else None
     async with store.connection() as connection:
         session = session_of(http)
@@ -211,10 +207,7 @@ def _resource_of(
 ) -> tuple[str | None, bool]:
     """Return the path of the resource that a request is for, and whether it is assumed; None: it is not served.
 
-    Many hosts of agents name no resource, or the origin.
-
-    Raises:
-        ApiError: Its token would be of no use.
+    Many hosts of agents name no resource, or the origin. A request whose token would be of no use is refused.
     """
     resource = path_of_resource(fields.get("resource") or issuer, issuer)
     further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(fields.get("scope", "").split(" "))

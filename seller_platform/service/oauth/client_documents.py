@@ -71,12 +71,7 @@ class ClientDocuments:
     """The documents that users look at: each is kept for an hour, and for a minute where it cannot be used."""
 
     def __init__(self, private_hosts: Collection[str] = (), *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Keep nothing yet.
-
-        Args:
-            private_hosts: The hosts that may have addresses that are not public.
-            monotonic: Returns seconds, by which documents are kept.
-        """
+        """Keep nothing yet; the private hosts may have addresses that are not public."""
         self._private_hosts, self._monotonic = private_hosts, monotonic
         self._looks: dict[tuple[int, str], _Look] = {}
         # Names that take long to resolve must not hold the threads that other requests need.
@@ -166,11 +161,7 @@ class ClientDocuments:
 
 
 def _client_of(url: str, body: bytes) -> Application:
-    """Return the client that a document describes.
-
-    Raises:
-        ApiError: It describes none that can be used here.
-    """
+    """Return the client that a document describes; one that cannot be used here is refused."""
     try:
         document: Any = parse_json(body.removeprefix(codecs.BOM_UTF8))
         if not isinstance(document, dict):

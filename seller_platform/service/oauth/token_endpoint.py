@@ -42,11 +42,7 @@ LIMIT 1
 
 
 async def issue_tokens(store: Store, request: Request) -> Response:
-    """Answer POST /oauth/token.
-
-    Raises:
-        TokenEndpointError: The request is refused.
-    """
+    """Answer POST /oauth/token."""
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
@@ -79,11 +75,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
 
 
 async def revoke_token(store: Store, request: Request) -> Response:
-    """Answer POST /oauth/revoke, with 200 for unknown tokens too (RFC 7009 section 2.2).
-
-    Raises:
-        TokenEndpointError: The request is refused.
-    """
+    """Answer POST /oauth/revoke, with 200 for unknown tokens too (RFC 7009 section 2.2)."""
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
@@ -173,11 +165,7 @@ def _resource_of(request: Request, form: Mapping[str, str]) -> str | None:
 
 
 def _read(form: Mapping[str, str], kind: type[Form]) -> Form:
-    """Return a form as its type.
-
-    Raises:
-        TokenEndpointError: A field is missing, or has another form.
-    """
+    """Return a form as its type; a missing or wrong field is refused."""
     try:
         return msgspec.convert(form, kind)
     except msgspec.ValidationError as error:

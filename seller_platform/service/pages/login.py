@@ -184,9 +184,6 @@ async def verified_user(
 
     Args:
         connect: Lends a connection; none is needed while the password is verified.
-
-    Raises:
-        TooManyAttemptsError: There were too many failures.
     """
     address = request.client.host if request.client else "unknown"
     async with connect() as connection:

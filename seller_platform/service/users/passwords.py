@@ -68,16 +68,13 @@ def _unused_hash() -> str:
 
 
 def check_password(password: str, *personal: str) -> None:
-    """Return if a password may be used as a new one.
+    """Refuse a password that may not be used as a new one, with the reason.
 
     The estimate knows common passwords, words and names, also with digits in place of letters, walks over the keyboard,
     dates and repetitions. It takes up to a tenth of a second.
 
     Args:
         personal: The e-mail address and the name of the user.
-
-    Raises:
-        InvalidValueError: It may not; the message says why.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         allowed = f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"

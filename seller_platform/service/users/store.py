@@ -149,11 +149,7 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
 
 
 def set_password(database: Database, email: str, password: str) -> None:
-    """Change a user's password and end their browser sessions, but no consent.
-
-    Raises:
-        InvalidValueError: The password cannot be used.
-    """
+    """Change a user's password and end their browser sessions, but no consent."""
     with open_user(database, email) as (connection, user_id):
         name = connection.execute(select(USERS.c.name).where(USERS.c.id == user_id)).scalar_one()
         _check_text("password", password)
@@ -181,11 +177,7 @@ def set_status(database: Database, email: str, status: Literal["active", "closed
 
 @contextmanager
 def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]]:
-    """Begin a transaction, and yield its connection and the number of the user with an e-mail address.
-
-    Raises:
-        RequestError: No user has it.
-    """
+    """Begin a transaction, and yield its connection and the number of the user with an e-mail address."""
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
     with database.begin() as connection:
         user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
@@ -198,11 +190,7 @@ def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]
 
 
 def require_accounts(connection: Connection, user_id: int, email: str, account_keys: Sequence[str]) -> None:
-    """Return if a user may read all of these accounts.
-
-    Raises:
-        RequestError: The user may not read one of them.
-    """
+    """Refuse accounts that a user may not read."""
     granted = USER_ACCOUNTS.c
     statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
     allowed_keys = connection.execute(statement).scalars().all()
