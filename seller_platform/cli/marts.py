@@ -1,7 +1,7 @@
 """`seller-platform marts`: builds the tables of schema `marts`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
@@ -13,7 +13,7 @@ import msgspec
 from seller_platform.cli.completion import mart_names
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
-from seller_platform.cli.sync import account_option
+from seller_platform.cli.sync import SliceOptions, account_option, selecting
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
@@ -78,16 +78,12 @@ def marts() -> None:
     """Build the tables of schema marts, which are computed from the lists."""
 
 
-def partition_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take the options that choose accounts and months."""
-    for option in (
-        click.option("--to", "last_month", type=Month(), help="Last month; by default the current one."),
-        click.option("--from", "first_month", type=Month(), help="First month; by default the first of history."),
-        click.option("--month", type=Month(), help="Only this month."),
-        account_option,
-    ):
-        command = option(command)
-    return command
+partition_options = selecting(
+    account_option,
+    click.option("--month", type=Month(), help="Only this month."),
+    click.option("--from", "first_month", type=Month(), help="First month; by default the first of history."),
+    click.option("--to", "last_month", type=Month(), help="Last month; by default the current one."),
+)
 
 
 @marts.command()
@@ -95,16 +91,7 @@ def partition_options(command: Callable[..., None]) -> Callable[..., None]:
 @partition_options
 @click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
 @json_option(BuildDocument)
-def build(
-    *,
-    names: tuple[str, ...],
-    chosen_accounts: tuple[str, ...],
-    month: date | None,
-    first_month: date | None,
-    last_month: date | None,
-    full: bool,
-    output: Output,
-) -> None:
+def build(*, names: tuple[str, ...], selection: SliceOptions, output: Output) -> None:
     """Build marts whose inputs were loaded, and have changed since the last build.
 
     NAME is the name of a mart, such as account_profit_daily; without one, all marts are built. The Dagster UI shows the
@@ -113,9 +100,9 @@ def build(
     with open_stored_installation() as installation:
         settings = installation.settings
         chosen = marts_named(names, marts_with(settings))
-        keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
+        keys, months = chosen_partitions(installation, selection)
         states = states_of(installation, chosen, keys, months)
-        due = [state for state in states if not state.missing and (full or not state.is_current)]
+        due = [state for state in states if not state.missing and (selection.full or not state.is_current)]
         builds, failures = build_due(installation, chosen, due, output) if due else ([], {})
     _report(chosen, states, builds, failures, output)
 
@@ -128,28 +115,19 @@ def states_of(
         return [state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)]
 
 
-def chosen_partitions(
-    installation: Installation,
-    names: Sequence[str],
-    month: date | None,
-    first_month: date | None,
-    last_month: date | None,
-) -> tuple[list[str], list[Window]]:
+def chosen_partitions(installation: Installation, selection: SliceOptions) -> tuple[list[str], list[Window]]:
     """Return the keys of the accounts that the options choose, and the months of history.
 
     Raises:
         NotConnectedError: No connection is authorised yet.
         RequestError: There are no such accounts or months, or some are earlier than history may begin.
-        UsageError: The options contradict one another.
     """
     database = installation.database
     if not connections(database):
         raise NotConnectedError
-    keys = [each.key for each in accounts_named(database, names)]
+    keys = [each.key for each in accounts_named(database, selection.accounts)]
     since = history_start_in(database, installation.settings)
-    if month is not None and (first_month is not None or last_month is not None):
-        raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
-    months = months_of_history(month or first_month, month or last_month, since)
+    months = months_of_history(selection.first_month, selection.last_month, since)
     return keys, [each for each in months if each.end > since]
 
 

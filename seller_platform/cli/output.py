@@ -96,21 +96,19 @@ class Output:
         """
         if self.as_json:
             return
-        groups: dict[str | None, list[list[object]]] = {}
         names: dict[str, str] = {}
+        numbers = set[int]()
+        groups: dict[str | None, list[list[str]]] = {}
         for record in records:
             names = names or {each.name: each.encode_name for each in msgspec.structs.fields(record)}
-            group = groups.setdefault(heading(record) if heading else None, [])
-            group.append([getattr(record, column) for column in columns])
-        cells = [row for group in groups.values() for row in group]
-        numbers = {
-            position for position in range(len(columns)) if any(isinstance(row[position], int | float) for row in cells)
-        }
+            values = [(names[column], getattr(record, column)) for column in columns]
+            numbers |= {position for position, (_, value) in enumerate(values) if isinstance(value, int | float)}
+            group = groups.setdefault(printable(heading(record)) if heading else None, [])
+            group.append([_cell(name, value) for name, value in values])
         heads = [names.get(column, column) for column in columns]
         rows: list[Sequence[str] | str] = []
         for text, group in groups.items():
-            rows += [] if text is None else [printable(text)]
-            rows += [[_cell(name, value) for name, value in zip(heads, row, strict=True)] for row in group]
+            rows += [*([] if text is None else [text]), *group]
         self.cells(title, [name.replace("_", " ") for name in heads], rows, numbers)
 
     def cells(

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from seller_platform.ingest.loads.planner import DueSlice, Planner
 
 _BELIEVED = "A row that is sent again is believed to be stored: what another program changed is found by `verify`."
+Command = Callable[..., None]
 MODES = {option: mode for each in capabilities() for option, mode in each.modes.items()}
 _COLUMNS = ("dataset", "slices", "rows", "announced", "verdict", "changed")
 
@@ -167,39 +169,50 @@ dataset_option = click.option(
 )
 
 
-def _mode_options(command: Callable[..., None]) -> Callable[..., None]:
+def selecting(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Add options that choose slices, and pass them to the command as its `selection`; `--month` is both ends."""
+
+    def with_options(command: Command) -> Command:
+        @wraps(command)
+        def with_selection(*, chosen_accounts: tuple[str, ...], month: date | None = None, **given: Any) -> None:
+            first, last = given.pop("first_month"), given.pop("last_month")
+            if month is not None and (first is not None or last is not None):
+                raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
+            chosen = (given.pop("chosen_datasets", ()), month or first, month or last, given.pop("full", False))
+            command(selection=SliceOptions(chosen_accounts, *chosen), **given)
+
+        decorated: Command = with_selection
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return with_options
+
+
+def _mode_options(command: Command) -> Command:
     for option, (_, sentence) in reversed(MODES.items()):
         command = click.option(option, "mode", flag_value=option, help=sentence)(command)
     return command
 
 
 @click.command()
-@account_option
-@dataset_option
-@click.option(
-    "--from",
-    "first_month",
-    type=Month(),
-    help="First month to read as a whole. History begins with it unless it began before.",
+@selecting(
+    account_option,
+    dataset_option,
+    click.option(
+        "--from",
+        "first_month",
+        type=Month(),
+        help="First month to read as a whole. History begins with it unless it began before.",
+    ),
+    click.option("--to", "last_month", type=Month(), help="Last month to read as a whole."),
+    click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}"),
 )
-@click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
-@click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}")
 @click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
 @_mode_options
 @fail_on_option
 @json_option(SyncDocument, PlanDocument)
-def sync(
-    *,
-    chosen_accounts: tuple[str, ...],
-    chosen_datasets: tuple[str, ...],
-    first_month: date | None,
-    last_month: date | None,
-    full: bool,
-    only_plan: bool,
-    fail_on: str,
-    output: Output,
-    mode: str | None = None,
-) -> None:
+def sync(*, selection: SliceOptions, only_plan: bool, fail_on: str, output: Output, mode: str | None = None) -> None:
     """Load the API's lists and costs into PostgreSQL.
 
     Without --from, --to and --full it reads only days that are not stored yet or may have changed since. Costs take a
@@ -210,9 +223,8 @@ def sync(
 
     It ends with the same exit code as `status`, also for what other runs left: see `seller-platform status --help`.
     """
-    if mode and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
+    if mode and (only_plan or selection != SliceOptions()):
         raise click.UsageError(f"{mode} chooses what is loaded; leave out the other options")
-    selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month, full)
     if only_plan:
         with open_stored_installation() as installation:
             datasets, since, months, lookups_too = plan_scope(installation, selection)
@@ -226,7 +238,7 @@ def sync(
         if mode:
             synced, said = referred(MODES[mode][0])(installation, output)
         else:
-            synced, said = run_sync(installation, selection, output), [_BELIEVED] * full
+            synced, said = run_sync(installation, selection, output), [_BELIEVED] * selection.full
         report_loads(installation)
         found = current_problems(installation)
     error = problem_of(synced, found, fail_on)

@@ -3,14 +3,20 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date
 
 import click
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads, user_name
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
-from seller_platform.cli.sync import SliceOptions, account_option, dataset_option, datasets_named, planner_for
+from seller_platform.cli.sync import (
+    SliceOptions,
+    account_option,
+    dataset_option,
+    datasets_named,
+    planner_for,
+    selecting,
+)
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
@@ -46,21 +52,15 @@ class VerifyDocument(Outcome, frozen=True):
 
 
 @click.command()
-@account_option
-@dataset_option
-@click.option("--from", "first_month", type=Month(), help="First month to compare.")
-@click.option("--to", "last_month", type=Month(), help="Last month to compare.")
+@selecting(
+    account_option,
+    dataset_option,
+    click.option("--from", "first_month", type=Month(), help="First month to compare."),
+    click.option("--to", "last_month", type=Month(), help="Last month to compare."),
+)
 @click.option("--repair", "repairs", is_flag=True, help="Store what the upstream lists where it differs.")
 @json_option(VerifyDocument)
-def verify(
-    *,
-    chosen_accounts: tuple[str, ...],
-    chosen_datasets: tuple[str, ...],
-    first_month: date | None,
-    last_month: date | None,
-    repairs: bool,
-    output: Output,
-) -> None:
+def verify(*, selection: SliceOptions, repairs: bool, output: Output) -> None:
     """Read every stored slice again, and compare it with the stored rows by value.
 
     Nothing that earlier loads kept is believed, so that it finds what another program changed in the tables. Without
@@ -72,7 +72,6 @@ def verify(
     Days that may still change are compared, too, if they had ended when they were read: run `seller-platform sync`
     before. Where SELLER_API_REQUESTS_PER_DAY limits the requests, it compares what they suffice for, newest days first.
     """
-    selection = SliceOptions(chosen_accounts, chosen_datasets, first_month, last_month)
     with open_served_installation() as installation:
         comparisons = compare(installation, selection, output, repairs=repairs)
         titles = account_titles(installation.database)

@@ -1,7 +1,6 @@
 """`seller-platform export`: writes Delta tables, as the assets `export/` do."""
 
 from collections.abc import Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from seller_platform.cli.marts import (
     show_partitions,
 )
 from seller_platform.cli.output import Outcome, Output, json_option
+from seller_platform.cli.sync import SliceOptions
 from seller_platform.contract import Window
 from seller_platform.errors import NotLoadedError, PartsFailedError, SellerPlatformError, missing_setting
 from seller_platform.lake.settings import LakeSettings, export_folder
@@ -66,16 +66,7 @@ def _chosen_folder(_context: click.Context, _option: click.Parameter, folder: st
     help="The folder for the tables, or a URL such as s3://bucket/folder; by default SELLER_PLATFORM_EXPORT_DIR.",
 )
 @json_option(ExportDocument)
-def export(
-    *,
-    names: tuple[str, ...],
-    chosen_accounts: tuple[str, ...],
-    month: date | None,
-    first_month: date | None,
-    last_month: date | None,
-    folder: str | None,
-    output: Output,
-) -> None:
+def export(*, names: tuple[str, ...], selection: SliceOptions, folder: str | None, output: Output) -> None:
     """Write lists and marts as Delta tables, partitioned by account and month.
 
     TABLE is a list or a mart, such as orders or marts.account_profit_daily; without one, all are written. The tables
@@ -92,7 +83,7 @@ def export(
                 "SELLER_PLATFORM_EXPORT_DIR", "the folder for Delta tables; `--folder` names one, too"
             )
         sources = list({source.table: source for source in map(source_named, names)}.values()) or SOURCES
-        keys, months = chosen_partitions(installation, chosen_accounts, month, first_month, last_month)
+        keys, months = chosen_partitions(installation, selection)
         exported, failures = list[ExportedPartition](), dict[str, SellerPlatformError]()
         with output.progress("Writing tables", len(sources)) as show:
             for number, source in enumerate(sources, start=1):
