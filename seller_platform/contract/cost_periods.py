@@ -1,5 +1,6 @@
 """Cost periods: the costs of a product between two days, and the arithmetic of amounts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -45,6 +46,30 @@ class CostElement:
         """Whether both are equal to the cent; an empty text equals a missing one."""
         return self._texts == other._texts and in_cents(self.amount) == in_cents(other.amount)
 
+    @classmethod
+    def read(cls, sent: Mapping[str, object]) -> "CostElement | None":
+        """Return an element that an upstream sends; None where it lacks its name, its amount or its currency."""
+        name, amount, currency = sent.get(COST_ELEMENT), sent.get(AMOUNT), sent.get(CURRENCY)
+        if not isinstance(name, str) or not isinstance(amount, Decimal) or not isinstance(currency, str):
+            return None
+        provider, notes = (text if isinstance(text := sent.get(key), str) else None for key in (PROVIDER, NOTES))
+        return cls(name, with_cents(amount), currency, provider, notes)
+
+    @property
+    def sent(self) -> dict[str, object]:
+        """The element as it is sent, without empty fields. The upstream computes the amount from a total."""
+        sent = {
+            COST_ELEMENT: self.cost_element,
+            PROVIDER: self.provider,
+            NOTES: self.notes,
+            CURRENCY: self.total_currency or self.currency,
+            TOTAL_AMOUNT: self.total_amount,
+            UNITS: self.units,
+            CONVERSION_RATE: None if self.conversion_rate is None else format(self.conversion_rate, "f"),
+            AMOUNT: self.amount if self.total_amount is None else None,
+        }
+        return {name: value for name, value in sent.items() if value is not None}
+
     @property
     def is_converted(self) -> bool:
         """Whether the amount is in the account's currency, into which the rate converts."""
@@ -73,6 +98,12 @@ class CostPeriod:
     @property
     def dates(self) -> tuple[date, date | None]:
         return (self.from_date, self.to_date)
+
+    @property
+    def sent(self) -> dict[str, object]:
+        """The period as it is sent."""
+        dates = {FROM_DATE: str(self.from_date), TO_DATE: str(self.to_date) if self.to_date else None}
+        return {DATES: dates, COST_ELEMENTS: [element.sent for element in self.cost_elements]}
 
     @property
     def amounts(self) -> dict[str, Decimal]:

@@ -17,10 +17,12 @@ FORMATS: tuple[str, ...] = get_args(Format)
 JSON: Final = "json"
 CSV: Final = "csv"
 
-COMPLETED_WORDS = frozenset({"completed", "done"})
-PENDING_WORDS = frozenset({"processing", "queued", "working", "cancelling"})
-FAILED_WORDS = frozenset({"failed", "cancelled"})
-"""The words for the status of a report, in lower case; upstreams write them in any case."""
+STANDINGS = {
+    **dict.fromkeys(("completed", "done"), "completed"),
+    **dict.fromkeys(("processing", "queued", "working", "cancelling"), "pending"),
+    **dict.fromkeys(("failed", "cancelled"), "failed"),
+}
+"""The meaning of each status of a report, in lower case; upstreams write them in any case."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """The starts of texts that a spreadsheet runs as formulas, after blanks; CSV has an apostrophe before such a text."""

@@ -18,15 +18,7 @@ from seller_platform.contract.cost_periods import CostPeriod
 from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.costs.files import plan_document, read_plan
 from seller_platform.costs.planning import Planned, make_plan, plan_undo
-from seller_platform.costs.plans import (
-    ChangedPeriod,
-    ChangeKind,
-    CostPlan,
-    WriteOutcome,
-    WriteState,
-    changes_of,
-    periods_document,
-)
+from seller_platform.costs.plans import ChangedPeriod, ChangeKind, CostPlan, WriteOutcome, WriteState, periods_document
 from seller_platform.costs.sheets import read_costs
 from seller_platform.counts import count_of
 from seller_platform.files import write_atomically
@@ -240,7 +232,7 @@ def _show_changes(stored: CostPlan, output: Output) -> None:
     counted, lines = Counter[ChangeKind](), list[_PeriodChange]()
     for write in stored.writes:
         before, after = ({each.dates: each for each in periods} for periods in (write.before, write.wanted))
-        for change in changes_of(write.before, write.wanted):
+        for change in write.changes:
             counted[change.change] += 1
             dates = (change.from_date, change.to_date)
             head = (f"{write.account} {write.sku}", str(after.get(dates) or before[dates]), change.change)
@@ -268,7 +260,7 @@ def _facts(stored: CostPlan | None) -> dict[str, Any]:
                 "wanted": periods_document(write.wanted),
                 "read_back": write.read_back and periods_document(write.read_back),
             },
-            periods=changes_of(write.before, write.wanted),
+            periods=write.changes,
         )
         for write in stored.writes
     ]

@@ -1,7 +1,7 @@
 """The costs of one product upstream: finds, writes and deletes them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -14,25 +14,14 @@ from seller_platform.client.lists.reader import naming
 from seller_platform.client.lists.row_sink import KeptRows
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
-    AMOUNT,
-    CONVERSION_RATE,
-    COST_ELEMENT,
-    COST_ELEMENTS,
-    CURRENCY,
     DATA,
-    DATES,
     FROM_DATE,
-    NOTES,
-    PROVIDER,
     SKU,
     TO_DATE,
-    TOTAL_AMOUNT,
-    UNITS,
     CostElement,
     CostPeriod,
     Periods,
     in_order,
-    with_cents,
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import UNKNOWN_PRODUCTS
@@ -69,13 +58,15 @@ def read_periods(sku: str, rows: Sequence[Row]) -> Periods:
     Raises:
         ContractViolationError: A period lacks its first day, or a cost element its name, its amount or its currency.
     """
-    periods = []
+    periods, what = [], f"{COST_PERIODS.name} of SKU {sku!r}"
     for _, first, last, elements, *_ in rows:
         if first is None:
-            what = f"{COST_PERIODS.name} of SKU {sku!r}"
             raise ContractViolationError(what, f"a period lacks its {FROM_DATE}, so that it cannot be written again")
         sent = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
-        cost_elements = tuple(_element(sku, first, element) for element in sent)
+        cost_elements = tuple(filter(None, map(CostElement.read, sent)))
+        if len(cost_elements) < len(sent):
+            lacking = "lacks its cost_element, amount or currency"
+            raise ContractViolationError(what, f"a cost element of the period from {first} {lacking}")
         periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))
     return in_order(tuple(periods))
 
@@ -90,33 +81,8 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
         UpstreamUnavailableError: It gave no good answer, and may have stored them.
     """
     with naming(sku):
-        sent = [
-            {
-                DATES: {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date) if period.to_date else None},
-                COST_ELEMENTS: [_element_sent(element) for element in period.cost_elements],
-            }
-            for period in in_order(periods)
-        ]
-        body, key = {SKU: sku, DATA: sent}, str(uuid4())
+        body, key = {SKU: sku, DATA: [period.sent for period in in_order(periods)]}, str(uuid4())
         api.request("POST", COST_PERIODS.path, account.selection, body, decode=bytes, idempotency_key=key)
-
-
-def _element_sent(element: CostElement) -> dict[str, object]:
-    """Return an element as it is sent, without empty fields.
-
-    The upstream computes the amount of an element that has a total.
-    """
-    sent = {
-        COST_ELEMENT: element.cost_element,
-        PROVIDER: element.provider,
-        NOTES: element.notes,
-        CURRENCY: element.total_currency or element.currency,
-        TOTAL_AMOUNT: element.total_amount,
-        UNITS: element.units,
-        CONVERSION_RATE: None if element.conversion_rate is None else format(element.conversion_rate, "f"),
-        AMOUNT: element.amount if element.total_amount is None else None,
-    }
-    return {name: value for name, value in sent.items() if value is not None}
 
 
 def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:
@@ -136,20 +102,3 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
             return False
         raise
     return True
-
-
-def _element(sku: str, first: str, sent: Mapping[str, object]) -> CostElement:
-    name, amount, currency = sent.get(COST_ELEMENT), sent.get(AMOUNT), sent.get(CURRENCY)
-    if not isinstance(name, str) or not isinstance(amount, Decimal) or not isinstance(currency, str):
-        raise ContractViolationError(
-            f"{COST_PERIODS.name} of SKU {sku!r}",
-            f"a cost element of the period from {first} lacks its {COST_ELEMENT}, {AMOUNT} or {CURRENCY}",
-        )
-    provider, notes = sent.get(PROVIDER), sent.get(NOTES)
-    return CostElement(
-        name,
-        with_cents(amount),
-        currency,
-        provider if isinstance(provider, str) else None,
-        notes if isinstance(notes, str) else None,
-    )

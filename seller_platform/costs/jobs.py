@@ -5,7 +5,7 @@ from pydantic import Field
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.costs.plans import CostPlan, WriteState, changes_of
+from seller_platform.costs.plans import CostPlan, WriteState
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.mounting import Contribution, Mounted
@@ -68,7 +68,7 @@ def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue
             "title": account.label if (account := names.get(each.account)) else "",
             "sku": each.sku,
             "state": each.state.value,
-            "periods": ", ".join(map(str, changes_of(each.before, each.wanted))),
+            "periods": ", ".join(map(str, each.changes)),
             "problem": each.problem or "",
         })
         for each in plan.writes[:200]

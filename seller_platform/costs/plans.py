@@ -126,6 +126,10 @@ class CostWrite(WriteOutcome, frozen=True, kw_only=True):
     wanted: Periods
     read_back: Periods | None
 
+    @property
+    def changes(self) -> tuple[ChangedPeriod, ...]:
+        return changes_of(self.before, self.wanted)
+
 
 class CostPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, as `platform.cost_plans` keeps it, with its writes by account and SKU."""

@@ -29,7 +29,7 @@ from seller_platform.errors import (
 )
 from seller_platform.files import replacing
 from seller_platform.reports.endpoints import download_body
-from seller_platform.reports.jobs import AWAITED, LOST, ReportJob, RequestedReport, job_of, newest_jobs, ready_jobs
+from seller_platform.reports.jobs import LOST, ReportJob, RequestedReport, job_of, newest_jobs, ready_jobs
 from seller_platform.reports.loading import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -177,12 +177,12 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
         job = job_of(installation.database, number)
         account = account_of(installation.database, job.account)
         api = apis(account.connection)
-        if wait and job.state in AWAITED:
+        if wait and job.is_awaited:
             with output.progress(f"Waiting for {job}", None):
                 job = await_report(api, installation.database, account, job, clock=utc_now)
         if job.state in LOST:
             raise ReportFailedError(str(job), job.problem or job.state.value)
-        if job.state in AWAITED:
+        if job.is_awaited:
             raise RetryableError(
                 f"{job} is not completed yet: it is {job.upstream_status or job.state.value}",
                 code="ReportPendingError",

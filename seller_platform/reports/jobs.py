@@ -80,6 +80,10 @@ class ReportJob(RequestedReport, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"the report {self.selector} {self.value} of {self.account}"
 
+    @property
+    def is_awaited(self) -> bool:
+        return self.state in AWAITED
+
 
 def open_job(
     database: Database,

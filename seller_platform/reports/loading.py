@@ -19,16 +19,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import (
-    COMPLETED_WORDS,
-    DATE_SELECTORS,
-    DPS_DATE,
-    FAILED_WORDS,
-    FORMATS,
-    JSON,
-    PENDING_WORDS,
-    selector_problem,
-)
+from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, STANDINGS, selector_problem
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
@@ -43,16 +34,7 @@ from seller_platform.ingest.connections.request_budget import for_reports
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.reports.endpoints import download_report, fetch_status
 from seller_platform.reports.endpoints import request_report as ask_for_report
-from seller_platform.reports.jobs import (
-    AWAITED,
-    JobState,
-    ReportJob,
-    claim_due,
-    job_of,
-    move_job,
-    open_job,
-    untold_jobs,
-)
+from seller_platform.reports.jobs import JobState, ReportJob, claim_due, job_of, move_job, open_job, untold_jobs
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.loads.receipts import Receipt, Slice
 from seller_platform.warehouse.loads.slices import open_load
@@ -174,7 +156,7 @@ def await_report(
     Another process may poll it, too: a poll that is not due is left to it.
     """
     impatient = api.impatient(REQUEST_SECONDS)
-    while job.state in AWAITED:
+    while job.is_awaited:
         pause = (job.next_poll_at - clock()).total_seconds()
         if pause > 0:
             time.sleep(min(pause, 5.0))
@@ -247,14 +229,14 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
     except RequestRefusedError as error:
         return _after_refusal(job, error, now)
     polled = replace(job, upstream_status=status.word, upstream_message=status.message)
-    word = status.word.casefold()
-    if word in COMPLETED_WORDS:
-        return replace(polled, state=JobState.READY, polls=job.polls + 1)
-    if word in FAILED_WORDS:
-        said = f": {status.message}" if status.message else ""
-        return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
-    if word not in PENDING_WORDS:
-        _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
+    match STANDINGS.get(status.word.casefold()):
+        case "completed":
+            return replace(polled, state=JobState.READY, polls=job.polls + 1)
+        case "failed":
+            said = f": {status.message}" if status.message else ""
+            return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
+        case None:
+            _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
     return _waiting(polled, now)
 
 
