@@ -168,6 +168,8 @@ dataset_option = click.option(
     help="Only this dataset; may be repeated.",
 )
 
+of_slices = (account_option, dataset_option)
+
 
 def selecting(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Add options that choose slices, and pass them to the command as its `selection`; `--month` is both ends."""
@@ -197,8 +199,7 @@ def _mode_options(command: Command) -> Command:
 
 @click.command()
 @selecting(
-    account_option,
-    dataset_option,
+    *of_slices,
     click.option(
         "--from",
         "first_month",

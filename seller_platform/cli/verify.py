@@ -9,14 +9,7 @@ import click
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads, user_name
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
-from seller_platform.cli.sync import (
-    SliceOptions,
-    account_option,
-    dataset_option,
-    datasets_named,
-    planner_for,
-    selecting,
-)
+from seller_platform.cli.sync import SliceOptions, datasets_named, of_slices, planner_for, selecting
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
@@ -53,8 +46,7 @@ class VerifyDocument(Outcome, frozen=True):
 
 @click.command()
 @selecting(
-    account_option,
-    dataset_option,
+    *of_slices,
     click.option("--from", "first_month", type=Month(), help="First month to compare."),
     click.option("--to", "last_month", type=Month(), help="Last month to compare."),
 )

@@ -7,16 +7,7 @@ import click
 
 from seller_platform.capabilities import contributed
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import (
-    DoctorDocument,
-    Finding,
-    FindingLevel,
-    examined,
-    fail,
-    ok,
-    report_findings,
-    warn,
-)
+from seller_platform.cli.doctor.findings import DoctorDocument, Finding, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.installation import note_home, served_upstream
 from seller_platform.cli.output import Output, json_option
@@ -74,7 +65,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         findings = list(examine_postgresql(health, database.where))
         yield from findings
         yield from examine_durability(health)
-        if any(finding.level is FindingLevel.FAIL for finding in findings) or health.schema is None:
+        if any(finding.is_failure for finding in findings) or health.schema is None:
             return
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)

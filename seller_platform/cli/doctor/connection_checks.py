@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, fail, failed, ok, warn
+from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
@@ -57,13 +57,13 @@ def examine_connection(
         yield failed(subject, error)
         return
     reached = list(_upstream(subject, upstream))
-    is_reached = reached[0].level is not FindingLevel.FAIL
+    is_reached = not reached[0].is_failure
     if is_sandbox(settings.home) and not is_reached:
         reached[0] = ok(subject, f"{upstream.base_url} is the sandbox, which runs while `dev` or `demo` runs")
     yield from reached
     grant = _grant(name, upstream, database, box, now, is_reached=is_reached)
     yield grant
-    yield _redirect_port(subject, upstream, is_needed=grant.level is FindingLevel.FAIL)
+    yield _redirect_port(subject, upstream, is_needed=grant.is_failure)
     if settings.requests_per_day is not None:
         per_day, sent = settings.requests_per_day, requests_sent(database, now.astimezone(UTC).date()).get(name, 0)
         used = f"{sent:,} of {count_of(per_day, 'request')} of today are used"

@@ -33,6 +33,10 @@ class Finding(Document, frozen=True):
     message: str
     next_step: str
 
+    @property
+    def is_failure(self) -> bool:
+        return self.level is FindingLevel.FAIL
+
 
 class DoctorDocument(Outcome, frozen=True):
     """The findings about all prerequisites."""
@@ -79,7 +83,7 @@ def report_findings(findings: Iterable[Finding], output: Output) -> None:
             if finding.next_step:
                 output.line(f"      next: {finding.next_step}")
     document = DoctorDocument(findings=seen)
-    wrong = [finding.subject for finding in seen if finding.level is FindingLevel.FAIL]
+    wrong = [finding.subject for finding in seen if finding.is_failure]
     if wrong:
         problem = f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met"
         step = "Take the next step of each, then run `seller-platform doctor` again"
