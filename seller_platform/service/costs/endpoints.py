@@ -15,7 +15,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.counts import count_of
-from seller_platform.service.access import ACCOUNT, SELECTION, Selector, authenticate, read_selector, select_accounts
+from seller_platform.service.access import SELECTION, Selector, authenticate, read_selector, select_accounts
 from seller_platform.service.costs.bodies import CostPeriodInput, read_periods
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.errors import NotFoundError
@@ -151,7 +151,7 @@ def cost_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ...]
             selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
             query.check()
             selected = await select_accounts(connection, caller, selector)
-            await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], clock())
+            await require_read(connection, selected, [Need(COST_PERIODS)], clock())
             skus = await find_skus(connection, selected, product)
             periods = await read_stored(connection, selected, skus, with_skus=product.name != SKU.name)
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)

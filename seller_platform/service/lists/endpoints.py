@@ -19,15 +19,7 @@ from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.wire import AS_OF, COMPUTED_BY, CURRENT_PAGE, LAST_PAGE, PER_PAGE, REPLICA, ROWS, TOTAL
-from seller_platform.service.access import (
-    ACCOUNT,
-    SELECTION,
-    SelectedAccounts,
-    ServedAccount,
-    authenticate,
-    read_selector,
-    select_accounts,
-)
+from seller_platform.service.access import SELECTION, SelectedAccounts, authenticate, read_selector, select_accounts
 from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import Count, Currency, Parameter, Query, choice_of
 from seller_platform.service.http.responses import base_url_of, json_answer
@@ -42,15 +34,7 @@ from seller_platform.service.lists.page_queries import (
     read_page,
     read_state,
 )
-from seller_platform.service.lists.pins import (
-    AS_OF_PARAMETER,
-    Pin,
-    moved_on,
-    next_link,
-    read_pin,
-    subject_of,
-    write_pin,
-)
+from seller_platform.service.lists.pins import AS_OF_MOMENT, Pin, moved_on, next_link, read_pin, subject_of, write_pin
 from seller_platform.service.lists.replica import require_read, unknown_to_replica
 from seller_platform.service.lists.state import ListState, database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
@@ -118,7 +102,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 pin = read_pin(list_request.as_of, subject, await database_of(connection), now)
                 now = pin.now
             days = days_of_accounts(dataset, selected, list_request, now) if dataset.is_dated else None
-            needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
+            needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset)]
             source = rules.source(selected, list_request.own_days, now) if rules.source else None
             await require_read(connection, selected, [*needs, *(source.needs if source else ())], now)
             currency, is_converted = list_request.currency, False
@@ -186,7 +170,7 @@ def _parameters_of(dataset: Dataset) -> tuple[Parameter[Any], ...]:
     if split_by is not None:
         doc, parts = "The part of the list to return.", choice_of(*split_by.values)
         own.append(Parameter[str](split_by.parameter, doc, parts, split_by.required))
-    return (*SELECTION, *own, *((CURRENCY,) if keeps_own_currency(dataset) else ()), PAGE, AS_OF_PARAMETER)
+    return (*SELECTION, *own, *((CURRENCY,) if keeps_own_currency(dataset) else ()), PAGE, AS_OF_MOMENT)
 
 
 def read_list_request(
@@ -265,37 +249,28 @@ def days_of_accounts(
 ) -> list[Days]:
     """Return the requested days of each account.
 
-    Where the start is today in one time zone, it may be tomorrow in another, whose accounts have no rows yet.
+    The time zone of an account decides what today is. Where the start is today in one zone, it may be tomorrow in
+    another, whose accounts have no rows yet.
 
     Raises:
-        InvalidParametersError: As `days_of` does; a start after today only if no account has reached it.
+        InvalidParametersError: The start lies after the end, which is today unless one is sent, or the end too far
+            after the start.
     """
-    start = list_request.start
-    if start is not None and list_request.end is None and any(each.today(now) >= start for each in selected.accounts):
-        return [
-            Days(start, start) if account.today(now) < start else days_of(dataset, account, list_request, now)
-            for account in selected.accounts
-        ]
-    return [days_of(dataset, account, list_request, now) for account in selected.accounts]
-
-
-def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest, now: datetime) -> Days:
-    """Return the requested days of one account, whose time zone decides what today is.
-
-    Raises:
-        InvalidParametersError: The start lies after the end, or the end too far after the start.
-    """
-    end = list_request.end or account.today(now)
-    start = list_request.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
-    last_day = f"{end}" if list_request.end else f"{end} (today in {account.zone_name})"
-    if start > end:
-        raise InvalidParametersError({START.name: [f"is {start}, after the end, {last_day}"]})
-    latest_end = _RULES[dataset.name].latest_end
-    if latest_end is not None and end > (latest := latest_end(start)):
-        raise InvalidParametersError(
-            {END.name: [f"is {last_day}; with start_date {start} it may be at most {latest}, one month later"]}
-        )
-    return Days(start, end)
+    first, latest_end, days = list_request.start, _RULES[dataset.name].latest_end, list[Days]()
+    has_begun = first is not None and any(each.today(now) >= first for each in selected.accounts)
+    for account in selected.accounts:
+        end = list_request.end or account.today(now)
+        start = first or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
+        last_day = f"{end}" if list_request.end else f"{end} (today in {account.zone_name})"
+        if start > end and list_request.end is None and has_begun:
+            end = start
+        if start > end:
+            raise InvalidParametersError({START.name: [f"is {start}, after the end, {last_day}"]})
+        if latest_end is not None and end > (latest := latest_end(start)):
+            problem = f"is {last_day}; with start_date {start} it may be at most {latest}, one month later"
+            raise InvalidParametersError({END.name: [problem]})
+        days.append(Days(start, end))
+    return days
 
 
 def page_answer(

@@ -19,7 +19,7 @@ from psycopg import AsyncServerCursor, sql
 from psycopg.rows import TupleRow
 
 from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
-from seller_platform.service.access import SelectedAccounts, Selector
+from seller_platform.service.access import ACCOUNT, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.service.lists.state import LATER_LOADS, RATES, ListState, state_columns, state_items
@@ -46,7 +46,7 @@ class Need:
     """
 
     dataset: Dataset
-    parameter: str
+    parameter: str = ACCOUNT
     days: Sequence[Days] | None = None
 
 

@@ -33,7 +33,7 @@ _TOKEN = Meta(
     description="sent as in the link to the next page; begin again without it",
 )
 
-AS_OF_PARAMETER = Parameter[str](
+AS_OF_MOMENT = Parameter[str](
     AS_OF,
     f"Reads the list as it was when a walk over its pages began, at most {PIN_HOURS} hours ago. The link of each page "
     "to the next carries it; without it, a page is of the present list.",

@@ -32,6 +32,9 @@ class Application:
     Attributes:
         owner_id: The user who registered it.
         resource: The path of the only resource that its tokens are for; None is any.
+        owner: The e-mail address of that user, in a list, as what follows.
+        registered_at: When it was registered, or last approved as its document describes it.
+        users: How many users have approved it.
     """
 
     client_id: str
@@ -41,6 +44,9 @@ class Application:
     owner_id: int | None = None
     resource: str | None = None
     secret_hash: bytes | None = field(default=None, repr=False)
+    owner: str | None = None
+    registered_at: datetime | None = None
+    users: int = 0
 
     @property
     def is_public(self) -> bool:
@@ -54,21 +60,6 @@ class Application:
     def has_secret(self, secret: str) -> bool:
         """Whether a secret is the application's."""
         return self.secret_hash is not None and hmac.compare_digest(self.secret_hash, hash_of(secret))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApplicationSummary(Application):
-    """An application as lists show it.
-
-    Attributes:
-        owner: The e-mail address of the user who registered it.
-        registered_at: When it was registered, or last approved as its document describes it.
-        users: How many users have approved it.
-    """
-
-    owner: str | None
-    registered_at: datetime
-    users: int
 
 
 _FIND = """
@@ -120,12 +111,9 @@ def add_application(
     return client_id, secret
 
 
-def applications_of(database: Database) -> Sequence[ApplicationSummary]:
+def applications_of(database: Database) -> Sequence[Application]:
     """Return all applications, by name."""
-    with (
-        database.begin() as connection,
-        driver_of(connection).cursor(row_factory=class_row(ApplicationSummary)) as cursor,
-    ):
+    with database.begin() as connection, driver_of(connection).cursor(row_factory=class_row(Application)) as cursor:
         listed = cursor.execute(_LIST, {"owner_id": None}).fetchall()
     return sorted(listed, key=lambda application: (application.name, application.client_id))
 
@@ -135,9 +123,9 @@ async def find_application(connection: Connection, client_id: str) -> Applicatio
     return await fetch_record(connection, Application, _FIND, (client_id,))
 
 
-async def own_applications(connection: Connection, owner_id: int) -> Sequence[ApplicationSummary]:
+async def own_applications(connection: Connection, owner_id: int) -> Sequence[Application]:
     """Return the applications of a user, the newest first."""
-    return await fetch_records(connection, ApplicationSummary, _LIST, {"owner_id": owner_id})
+    return await fetch_records(connection, Application, _LIST, {"owner_id": owner_id})
 
 
 async def store_application(connection: Connection, application: Application) -> bool:

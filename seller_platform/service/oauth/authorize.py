@@ -25,13 +25,7 @@ from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.limits import Admission
 from seller_platform.service.oauth.applications import Application, Origin, find_application, store_application
 from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url
-from seller_platform.service.oauth.consent_choices import (
-    MOST_FIELDS,
-    AuthorizationRequest,
-    Choices,
-    path_of_resource,
-    read_choices,
-)
+from seller_platform.service.oauth.consent_choices import AuthorizationRequest, Choices, path_of_resource, read_choices
 from seller_platform.service.oauth.issued_tokens import issue_code
 from seller_platform.service.oauth.registration_rules import is_registered, target_of
 from seller_platform.service.pages.login import ForeignFormError, login_for
@@ -41,6 +35,7 @@ from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind
 
+_MOST_FIELDS = 4_000
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -48,7 +43,7 @@ async def answer_consent(
     store: Store, documents: ClientDocuments, http: Request, *, lifetime: timedelta, serves_agents: bool
 ) -> Response:
     """Answer GET and POST /oauth/authorize."""
-    form = await read_form(http, most_fields=MOST_FIELDS) if http.method == "POST" else None
+    form = await read_form(http, most_fields=_MOST_FIELDS) if http.method == "POST" else None
     async with store.connection() as connection:
         session = session_of(http)
         user = await user_of(connection, session)

@@ -17,8 +17,6 @@ from seller_platform.service.http.responses import ascii_description
 from seller_platform.service.oauth.applications import Application
 from seller_platform.service.pages.rendering import redirect
 
-ALL, TICKED = "all", "ticked"
-MOST_FIELDS = 4_000
 _ON = "on"
 
 
@@ -105,4 +103,4 @@ def read_choices(form: Mapping[str, str], requested: Sequence[Scope], accounts: 
         return Choices(requested, is_all=True, ticked={account.key for account in accounts})
     scopes = [scope for scope in requested if scope is Scope.READ or form.get(f"scope:{scope}") == _ON]
     ticked = {account.key for account in accounts if form.get(f"account:{account.key}") == _ON}
-    return Choices(scopes, is_all=form["accounts"] == ALL, ticked=ticked)
+    return Choices(scopes, is_all=form["accounts"] == "all", ticked=ticked)

@@ -17,13 +17,7 @@ from seller_platform.contract.wire import MCP
 from seller_platform.counts import count_of
 from seller_platform.service.access import hash_of
 from seller_platform.service.errors import ApiError, InvalidValueError, NotFoundError
-from seller_platform.service.oauth.applications import (
-    Application,
-    ApplicationSummary,
-    Origin,
-    own_applications,
-    store_application,
-)
+from seller_platform.service.oauth.applications import Application, Origin, own_applications, store_application
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect
@@ -125,7 +119,7 @@ async def delete_client(request: SignedInRequest) -> Response:
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 
-async def _own_application(request: SignedInRequest) -> ApplicationSummary:
+async def _own_application(request: SignedInRequest) -> Application:
     for application in await own_applications(request.connection, request.user.id):
         if application.client_id == request.http.path_params["client_id"]:
             return application

@@ -19,14 +19,7 @@ from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicD
 from seller_platform.service.oauth.applications import Application, find_application
 from seller_platform.service.oauth.consent_choices import path_of_resource
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, revoke, use_grant
-from seller_platform.service.oauth.openapi import (
-    CodeExchange,
-    Refresh,
-    Revocation,
-    Revoked,
-    TokenAnswer,
-    server_metadata,
-)
+from seller_platform.service.oauth.openapi import CodeExchange, Refresh, Revocation, TokenAnswer, server_metadata
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 
@@ -85,7 +78,7 @@ async def revoke_token(store: Store, request: Request) -> Response:
             if user_id is not None:
                 kind = EventKind.GRANT_REVOKED
                 await record_event(connection, kind, request=request, user_id=user_id, application=application)
-    return token_answer(Revoked())
+    return token_answer({})
 
 
 def _refusal(refused: RefusedUse, problem: str, base: str) -> TokenEndpointError:

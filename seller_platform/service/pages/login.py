@@ -29,15 +29,7 @@ from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, notes_of
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import (
-    BrowserSession,
-    LoginOptions,
-    close_session,
-    keep_session,
-    open_session,
-    session_of,
-    user_of,
-)
+from seller_platform.service.pages.sessions import BrowserSession, LoginOptions, open_session, session_of, user_of
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import in_background, verify_password
@@ -111,11 +103,11 @@ class Login:
             return again(problem="E-mail address or password is wrong.", status=401)
         response = redirect(destination)
         async with self._store.connection() as connection, connection.transaction():
-            await close_session(connection, session)
+            await session.close(connection)
             fresh = await open_session(connection, user_id, self._options)
             await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
         notes_of(request.scope).login = LoginOutcome.ACCEPTED
-        keep_session(request, response, fresh)
+        fresh.keep(request, response)
         return response
 
     async def leave(self, request: Request) -> Response:
@@ -125,7 +117,7 @@ class Login:
             raise ForeignFormError
         async with self._store.connection() as connection:
             user = await user_of(connection, session)
-            await close_session(connection, session)
+            await session.close(connection)
             if user is not None:
                 await record_event(connection, EventKind.LOGGED_OUT, request=request, user_id=user.id)
         return redirect(login_for(_local(form.get("next", ""))))
@@ -144,7 +136,7 @@ class Login:
         fixed = {"next": destination, "contact": self._options.contact, "csrf_token": kept.csrf_token}
         values = {"problem": None, "notice": None, "email": "", **shown, **fixed}
         response = render("login.html", values, status=status, headers=headers)
-        keep_session(request, response, kept)
+        kept.keep(request, response)
         return response
 
 

@@ -63,17 +63,22 @@ class BrowserSession:
         """Whether a form was made for this session."""
         return hmac.compare_digest(self.csrf_token.encode(), csrf_token.encode("utf-8", "replace"))
 
+    def keep(self, request: Request, response: Response) -> None:
+        """Set the cookie, which a browser keeps until it is closed."""
+        is_https = request.scope["scheme"] == "https"
+        response.set_cookie(
+            _cookie_name(request), self.secret, path="/", secure=is_https, httponly=True, samesite="lax"
+        )
+
+    async def close(self, connection: Connection) -> None:
+        """Log out the user."""
+        await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(self.secret),))
+
 
 def session_of(request: Request) -> BrowserSession | None:
     """Return the session of a request, or None for a new browser."""
     secret = request.cookies.get(_cookie_name(request), "")
     return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
-
-
-def keep_session(request: Request, response: Response, session: BrowserSession) -> None:
-    """Set the session cookie, which a browser keeps until it is closed."""
-    is_https = request.scope["scheme"] == "https"
-    response.set_cookie(_cookie_name(request), session.secret, path="/", secure=is_https, httponly=True, samesite="lax")
 
 
 async def open_session(connection: Connection, user_id: int, limits: LoginOptions) -> BrowserSession:
@@ -82,11 +87,6 @@ async def open_session(connection: Connection, user_id: int, limits: LoginOption
     values = (hash_of(session.secret), user_id, limits.absolute, int(limits.idle.total_seconds()))
     await connection.execute(_OPEN, values)
     return session
-
-
-async def close_session(connection: Connection, session: BrowserSession) -> None:
-    """Log out the user of a session."""
-    await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(session.secret),))
 
 
 async def user_of(connection: Connection, session: BrowserSession | None) -> Caller | None:

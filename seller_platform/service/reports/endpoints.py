@@ -31,15 +31,7 @@ from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi import Cost, Operation, Route, body_type, row_type
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.csv import csv_parts
-from seller_platform.service.reports.jobs import (
-    COMPLETED,
-    FAILED,
-    PROCESSING,
-    ReportRequestJob,
-    find_report,
-    read_chunks,
-    request_report,
-)
+from seller_platform.service.reports.jobs import ReportRequestJob, find_report, read_chunks, request_report
 from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU, chosen_rows
 
 SELECTORS: tuple[Parameter[Any], ...] = (
@@ -156,8 +148,8 @@ def report_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ..
     """Return the endpoints of reports."""
     kept_days = limits.report_days
     messages = {
-        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
-        COMPLETED: f"The report is ready. Download it within {count_of(kept_days, 'day')} of its request.",
+        "processing": "The report is being written. Ask for its status again in a few seconds.",
+        "completed": f"The report is ready. Download it within {count_of(kept_days, 'day')} of its request.",
     }
 
     async def answer_request(request: Request) -> Response:
@@ -177,7 +169,7 @@ def report_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ..
             if chosen.sku is not None:
                 await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
             report_id = await request_report(connection, caller, selected, report=report, limits=limits)
-            return json_answer(AcceptedReport(str(report_id), "processing", messages[PROCESSING]))
+            return json_answer(AcceptedReport(str(report_id), "processing", messages["processing"]))
 
         return await answer_once(
             store, request, body, store_request, user_id=caller.id, accounts=caller.consented_accounts
@@ -190,9 +182,9 @@ def report_routes(store: Store, clock: Clock, limits: Limits) -> tuple[Route, ..
 
     async def answer_download(request: Request) -> Response:
         form, job = await _find(store, request, kept_days)
-        if job.state == FAILED:
+        if job.state == "failed":
             raise ApiError(f"report {job.id} failed: {job.problem}", status=409)
-        if job.state != COMPLETED:
+        if job.state != "completed":
             raise ApiError(
                 f"report {job.id} is being written ({job.progress} percent); try again in {_RETRY_SECONDS} seconds",
                 status=409,

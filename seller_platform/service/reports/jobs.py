@@ -33,7 +33,6 @@ ARRIVALS: LiteralString = "LISTEN seller_platform_reports"
 """Lets a connection be notified of each new report."""
 
 _RETRY_SECONDS = 10
-PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
-from seller_platform.service.access import ACCOUNT, SelectedAccounts
+from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
 from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.page_queries import EXACT_RATE, Days, ListRequest, Need, RowPage, newest_day
@@ -133,7 +133,7 @@ async def _known_days(
     before = _days_before(grouping, days)
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
     sales_before, fees_before = replace(sales, days=before), replace(fees, days=before)
-    costs = Need(COST_PERIODS, ACCOUNT)
+    costs = Need(COST_PERIODS)
     needs = [sales, fees, costs, *((sales_before, fees_before) if before else ())]
     lacking = []
     for gap in await find_gaps(connection, selected, needs, now):
