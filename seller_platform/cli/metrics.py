@@ -21,6 +21,7 @@ PORT = click.IntRange(0, 65_535)
 """The values of options that take a port."""
 
 _PAIR = "dataset account"
+_Sample = tuple[str | Sequence[str], float]
 
 
 @click.command()
@@ -81,11 +82,7 @@ class WarehouseCollector(Collector):
 
 
 def _family(
-    kind: type[GaugeMetricFamily | CounterMetricFamily],
-    name: str,
-    doc: str,
-    labels: str,
-    samples: Iterable[tuple[str | Sequence[str], float]],
+    kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, doc: str, labels: str, samples: Iterable[_Sample]
 ) -> Metric:
     """Return a metric with its samples, each the values of the labels and its value."""
     family = kind(f"seller_platform_{name}", doc, labels=labels.split())

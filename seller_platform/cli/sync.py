@@ -191,12 +191,6 @@ def selecting(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     return with_options
 
 
-def _mode_options(command: Command) -> Command:
-    for option, (_, sentence) in reversed(MODES.items()):
-        command = click.option(option, "mode", flag_value=option, help=sentence)(command)
-    return command
-
-
 @click.command()
 @selecting(
     *of_slices,
@@ -208,9 +202,9 @@ def _mode_options(command: Command) -> Command:
     ),
     click.option("--to", "last_month", type=Month(), help="Last month to read as a whole."),
     click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}"),
+    click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent."),
+    *(click.option(option, "mode", flag_value=option, help=sentence) for option, (_, sentence) in MODES.items()),
 )
-@click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
-@_mode_options
 @fail_on_option
 @json_option(SyncDocument, PlanDocument)
 def sync(*, selection: SliceOptions, only_plan: bool, fail_on: str, output: Output, mode: str | None = None) -> None:

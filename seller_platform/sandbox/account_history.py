@@ -18,7 +18,7 @@ from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
 from seller_platform.sandbox.local_days import DAY_SECONDS, local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
 from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
-from seller_platform.sandbox.orders import Texts, daily_rows, draw_sales, order_rows
+from seller_platform.sandbox.orders import Grant, Texts, daily_rows, draw_sales, order_ids, order_rows
 from seller_platform.sandbox.random_numbers import Ints, generator, money
 from seller_platform.sandbox.stock import VELOCITY_DAYS, Stock, inventory_rows, shipment_rows, warehouse_rows
 from seller_platform.warehouse.loads.copy_format import Row
@@ -155,19 +155,11 @@ class AccountHistory:
         prices = self.demand.prices_on(self.today_number)
         offered = np.where(rng.random(len(prices)) < 0.15, prices * 95 // 100, prices).tolist()
         ranks = (np.argsort(np.argsort(-self.demand.popularity)) + 1) * 37
-        return [
-            (
-                self.sandbox.key,
-                product.sku,
-                product.asin,
-                product.parent_asin,
-                product.name,
-                money(price),
-                rank,
-                product.lead_time_days,
-            )
-            for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
-        ]
+        rows = list[tuple[object, ...]]()
+        for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True):
+            names = (product.sku, product.asin, product.parent_asin, product.name)
+            rows.append((self.sandbox.key, *names, money(price), rank, product.lead_time_days))
+        return rows
 
     def _write_day(self, sink: Sink, day_number: int) -> None:
         rng, day = self._write_orders(sink, day_number), self.days[day_number]
@@ -193,18 +185,11 @@ class AccountHistory:
             return
         day, market, today = self.days[day_number], self.sandbox.marketplace, self.today_number
         is_platform = channel == _PLATFORM
-        sales = draw_sales(
-            rng,
-            self.demand,
-            day,
-            day_number,
-            demanded=demanded,
-            first_number=self._numbers[channel],
-            prefix=f"{'' if is_platform else 'S'}{100 + self.sandbox.number % 900}",
-            tax=market.tax,
-            # The seller's own warehouses are refilled without a trace in the data.
-            grant=self.stock.grant if is_platform else lambda _, units: units,
-        )
+        prefix = f"{'' if is_platform else 'S'}{100 + self.sandbox.number % 900}"
+        ids = order_ids(prefix, self._numbers[channel], demanded)
+        # The seller's own warehouses are refilled without a trace in the data.
+        grant: Grant = self.stock.grant if is_platform else lambda _, units: units
+        sales = draw_sales(rng, self.demand, day, day_number, ids=ids, tax=market.tax, grant=grant)
         self._numbers[channel] += demanded
         if day_number >= self._ledger.written_from:
             listed = sales.until(self._last_second)
@@ -244,12 +229,7 @@ class AccountHistory:
 
 GENERATORS: Mapping[str, Callable[[AccountHistory, Generator, int], Sequence[Row]]] = {
     "cost_periods": lambda history, rng, _: cost_period_rows(
-        rng,
-        history.products,
-        history.demand.prices[0],
-        currency=history.sandbox.marketplace.currency,
-        first=history.period.start,
-        today=history.today,
+        rng, history.products, history.demand.prices[0], history.period, currency=history.sandbox.marketplace.currency
     ),
     "inventory": lambda history, _, __: inventory_rows(
         history.products, history.stock, history.sold_lately, history.today
@@ -258,10 +238,7 @@ GENERATORS: Mapping[str, Callable[[AccountHistory, Generator, int], Sequence[Row
         rng, history.products, history.sold_elsewhere, history.days[: history.today_number], history.today
     ),
     "inbound_shipments": lambda history, _, __: shipment_rows(
-        history.stock.shipments,
-        first=history.period.start,
-        today=history.today,
-        prefix=f"SHP{history.sandbox.number + 1:04d}",
+        history.stock.shipments, history.period, prefix=f"SHP{history.sandbox.number + 1:04d}"
     ),
     "notifications": lambda history, _, __: history.notifications.rows(history.today),
 }
@@ -274,7 +251,7 @@ numbers in this order, so a new one at the end leaves the rows of all others as 
 
 
 def cost_period_rows(
-    rng: Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
+    rng: Generator, products: Sequence[Product], prices: Ints, period: Window, *, currency: str
 ) -> list[Row]:
     """Return two adjoining periods for most products.
 
@@ -282,9 +259,8 @@ def cost_period_rows(
 
     Args:
         prices: The price of each product, in cents; its cost is a share of the price.
-        first: The first day of the sales.
     """
-    start, turn = first.replace(month=1, day=1), first + timedelta(days=45)
+    today, start, turn = period.end, period.start.replace(month=1, day=1), period.start + timedelta(days=45)
     end = today.replace(year=today.year + 1, month=12, day=31)
     has_costs = rng.random(len(products)) >= _UNKNOWN
     shares = np.stack([rng.integers(*bounds, len(products)) for _, bounds, _, _ in _ELEMENTS], axis=1)

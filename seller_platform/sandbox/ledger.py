@@ -22,7 +22,7 @@ from seller_platform.sandbox.late_changes import (
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.orders import Sales, Texts
-from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, share
+from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, money, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _REFUNDED = 0.04
@@ -137,19 +137,9 @@ class Ledger:
             charges.append(("Transfer", "Payout to the bank account", balance, _PAYOUT_SECOND))
         charges = [charge for charge in charges if charge[2] > 0]
         self._posted[day_number] -= sum(cents for _, _, cents, _ in charges)
+        ending = (self._market.currency, self._market.domain, day.text)
         return [
-            (
-                day.stamp(second),
-                kind,
-                None,
-                None,
-                description,
-                None,
-                amounts([-cents])[0],
-                self._market.currency,
-                self._market.domain,
-                day.text,
-            )
+            (day.stamp(second), kind, None, None, description, None, money(-cents), *ending)
             for kind, description, cents, second in charges
         ]
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, seconds_of_day
 from seller_platform.sandbox.late_changes import CANCELLED, SETTLED_AFTER
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
-from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, drawn, listed, share
+from seller_platform.sandbox.random_numbers import Flags, Ints, Objects, amounts, drawn, listed, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _PAID_SHIPPING = 0.2
@@ -29,9 +28,9 @@ Grant = Callable[[Ints, Ints], Ints]
 class Texts:
     """The texts of a catalogue as arrays with the catalogue's indexes."""
 
-    skus: npt.NDArray[np.object_]
-    asins: npt.NDArray[np.object_]
-    names: npt.NDArray[np.object_]
+    skus: Objects
+    asins: Objects
+    names: Objects
 
     @classmethod
     def of(cls, products: Sequence[Product]) -> "Texts":
@@ -51,7 +50,7 @@ class Sales:
         product: The index in the catalogue of each line's product.
     """
 
-    ids: npt.NDArray[np.object_]
+    ids: Objects
     seconds: Ints
     cancelled: Flags
     settled: Ints
@@ -91,26 +90,24 @@ class Sales:
         return ~self.cancelled[self.order]
 
 
+def order_ids(prefix: str, before: int, count: int) -> Objects:
+    """Return the ids of so many orders after those before."""
+    numbers = (np.arange(before + 1, before + 1 + count, dtype=np.int64) * _SCATTER) % _NUMBERS
+    halves = (half.tolist() for half in np.divmod(numbers, 10**7))
+    return listed(f"{prefix}-{high:07d}-{low:07d}" for high, low in zip(*halves, strict=True))
+
+
 def draw_sales(
-    rng: Generator,
-    demand: Demand,
-    day: LocalDay,
-    day_number: int,
-    *,
-    demanded: int,
-    first_number: int,
-    prefix: str,
-    tax: int,
-    grant: Grant,
+    rng: Generator, demand: Demand, day: LocalDay, day_number: int, *, ids: Objects, tax: int, grant: Grant
 ) -> Sales:
     """Return a day's orders.
 
     Args:
         day_number: The index of the day among the account's days.
-        demanded: Orders that buyers try to day_number; those without any unit in stock are left out.
-        first_number: Orders of the account in the channel before this day.
+        ids: Those of the orders that buyers try to place; an order without any unit in stock has no lines.
         tax: In basis points.
     """
+    demanded = len(ids)
     seconds = seconds_of_day(rng, demanded)
     cancelled = rng.random(demanded) < CANCELLED
     order = np.repeat(np.arange(demanded), drawn(rng, LINES_PER_ORDER, demanded))
@@ -125,10 +122,8 @@ def draw_sales(
     settled = day_number + drawn(rng, SETTLED_AFTER, demanded)
     product_sales = demand.prices_on(day_number)[product] * granted
     promoted = demand.rebates_on(day_number)[product]  # in basis points; other lines may have a coupon
-    numbers = (np.arange(first_number + 1, first_number + 1 + demanded, dtype=np.int64) * _SCATTER) % _NUMBERS
-    halves = (half.tolist() for half in np.divmod(numbers, 10**7))
     return Sales(
-        ids=listed(f"{prefix}-{high:07d}-{low:07d}" for high, low in zip(*halves, strict=True)),
+        ids=ids,
         seconds=seconds,
         cancelled=cancelled,
         settled=settled,

@@ -9,6 +9,7 @@ from numpy.random import Generator
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
 
 _SEEDS = 2**64
 
@@ -39,6 +40,6 @@ def amounts(cents: Iterable[int]) -> list[str]:
     return [money(each) for each in cents]
 
 
-def listed(values: Iterable[str]) -> npt.NDArray[np.object_]:
+def listed(values: Iterable[str]) -> Objects:
     """Return texts as an array, so that numpy selects many at once."""
     return np.array(list(values), dtype=object)

@@ -14,6 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.random import Generator
 
+from seller_platform.contract import Window
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay
 from seller_platform.sandbox.random_numbers import Floats, Ints, money
@@ -202,8 +203,9 @@ def warehouse_rows(
     return rows
 
 
-def shipment_rows(shipments: Sequence[Shipment], *, first: date, today: date, prefix: str) -> list[Row]:
-    """Return a row for each shipment, with its status of today."""
+def shipment_rows(shipments: Sequence[Shipment], period: Window, *, prefix: str) -> list[Row]:
+    """Return a row for each shipment, with its status on the day after a period."""
+    first, today = period.start, period.end
     return [
         (
             f"{prefix}{shipment.number:06d}",

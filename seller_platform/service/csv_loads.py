@@ -58,6 +58,7 @@ ON CONFLICT (account, sku) DO UPDATE SET
 """
 
 _Product = Mapping[str, Any]
+_Names = Mapping[tuple[str, str], tuple[str | None, str | None]]  # the ASIN and the name by account and SKU
 
 
 class LoadedRates(msgspec.Struct, frozen=True):
@@ -144,9 +145,7 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
     return LoadedProducts(len(products), with_parent, sorted({account for account, _ in products}))
 
 
-def _stored_names(
-    driver: psycopg.Connection, lines: Collection[Line]
-) -> Mapping[tuple[str, str], tuple[str | None, str | None]]:
+def _stored_names(driver: psycopg.Connection, lines: Collection[Line]) -> _Names:
     """Return the ASIN and the name that stored rows have for products, where the file lacks one of them."""
     lacking = [line for line in lines if not (line[ASIN].strip() and line[PRODUCT_NAME].strip())]
     keys = [(line[ACCOUNT].strip(), line[SKU]) for line in lacking if "\0" not in line[ACCOUNT] + line[SKU]]
@@ -154,12 +153,7 @@ def _stored_names(
     return {(account, sku): (asin, name) for account, sku, asin, name in rows}
 
 
-def _product(
-    line: Line,
-    accounts: Collection[str],
-    stored: Mapping[tuple[str, str], tuple[str | None, str | None]],
-    problems: Problems,
-) -> _Product:
+def _product(line: Line, accounts: Collection[str], stored: _Names, problems: Problems) -> _Product:
     """Return the values of a line; problems are added."""
     account, sku = line[ACCOUNT].strip(), line[SKU]
     if account not in accounts:
