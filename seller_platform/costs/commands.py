@@ -16,9 +16,17 @@ from seller_platform.cli.output import Document, Moment, Outcome, Output, json_o
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.cost_periods import CostPeriod
 from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.costs.files import plan_document, read_plan
 from seller_platform.costs.planning import Planned, make_plan, plan_undo
-from seller_platform.costs.plans import ChangedPeriod, ChangeKind, CostPlan, WriteOutcome, WriteState, periods_document
+from seller_platform.costs.plans import (
+    ChangedPeriod,
+    ChangeKind,
+    CostPlan,
+    WriteOutcome,
+    WriteState,
+    periods_document,
+    plan_document,
+    read_plan,
+)
 from seller_platform.costs.sheets import read_costs
 from seller_platform.counts import count_of
 from seller_platform.files import write_atomically

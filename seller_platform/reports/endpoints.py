@@ -46,38 +46,28 @@ _COLUMNS = {name: None for column in ROWS_OF_ONE_REPORT.columns for name in (col
 
 @dataclass(frozen=True)
 class ReportStatus:
-    """The status of a report.
-
-    Attributes:
-        word: The upstream's own word, on one line; empty where it sends none.
-    """
+    """The status of a report: the upstream's own word on one line, empty where it sends none, and its message."""
 
     word: str
     message: str | None
 
 
-def request_report(api: SellerApi, account: Account, selector: str, value: str, *, idempotency_key: str) -> str:
+def request_report(api: SellerApi, account: Account, selector: str, value: str, *, key: str) -> str:
     """Request a report and return its number.
 
     The parameters are sent in the query and in the body, because some upstreams read only one of them.
 
     Args:
-        idempotency_key: With the same key, an upstream that knows such keys makes no second report.
+        key: With the same one, an upstream that knows such keys makes no second report.
 
     Raises:
         ContractViolationError: The answer has no report number.
         RequestRefusedError: The upstream refused the request for good.
         UpstreamUnavailableError: There was no good answer; a report may have been requested all the same.
     """
-    parameters = {**account.selection, selector: value}
+    sent = {**account.selection, selector: value}
     _, body = api.request(
-        "POST",
-        REPORT_REQUEST,
-        parameters,
-        parameters,
-        decode=json_object,
-        twice_is_harmless=False,
-        idempotency_key=idempotency_key,
+        "POST", REPORT_REQUEST, sent, sent, decode=json_object, twice_is_harmless=False, idempotency_key=key
     )
     report_id = body.get("report_id")
     if isinstance(report_id, int) and not isinstance(report_id, bool):

@@ -217,7 +217,7 @@ def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datet
     try:
         # A job without an answer is requested again with the same key, and an attempt has a key of its own.
         key = uuid5(NAMESPACE_OID, f"{job.requested_at.isoformat()} {job.id} {job.attempt}")
-        report_id = ask_for_report(api, account.account, job.selector, job.value, idempotency_key=str(key))
+        report_id = ask_for_report(api, account.account, job.selector, job.value, key=str(key))
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
     return replace(job, state=JobState.PENDING, report_id=report_id, polls=0, next_poll_at=now + pause_after(0))

@@ -175,11 +175,7 @@ def copy_rows(connection: psycopg.Connection, table: Table, rows: Iterable[tuple
 
 
 class CopyBuffer:
-    """Writes rows of any datasets inside the caller's transaction; `flush` writes the rest.
-
-    Attributes:
-        counts: The rows of each dataset so far.
-    """
+    """Writes and counts rows of any datasets inside the caller's transaction; `flush` writes the rest."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.counts: Counter[str] = Counter()

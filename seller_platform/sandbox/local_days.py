@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -73,14 +73,9 @@ def _local_day(zone: ZoneInfo, day: date) -> LocalDay:
     if before != after:
         change_at = bisect_left(range(seconds), True, key=lambda second: _offset(zone, start, second) != before)
     jump = int((after - before).total_seconds())
-    return LocalDay(day, day.isoformat(), seconds, change_at, _spelled(before), _spelled(after), jump)
+    offset, offset_after = (str(timezone(each)).removeprefix("UTC") or "+00:00" for each in (before, after))
+    return LocalDay(day, day.isoformat(), seconds, change_at, offset, offset_after, jump)
 
 
 def _offset(zone: ZoneInfo, start: datetime, second: int) -> timedelta:
-    offset = (start + timedelta(seconds=second)).astimezone(zone).utcoffset()
-    return offset if offset is not None else timedelta()
-
-
-def _spelled(offset: timedelta) -> str:
-    minutes = int(offset.total_seconds()) // 60
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    return (start + timedelta(seconds=second)).astimezone(zone).utcoffset() or timedelta()

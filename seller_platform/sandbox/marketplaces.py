@@ -28,7 +28,6 @@ class Marketplace:
     """A country's marketplace.
 
     Attributes:
-        identifier: The marketplace identifier of its accounts.
         tax: Tax on top of sales, in hundredths of a percent.
         price_level: Factor on all prices, for the level of prices and the currency.
     """

@@ -159,20 +159,17 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await store.open()
-        worker = WorkerThread(database_url, worker_pace, limits) if worker_pace is not None else None
-        if worker is not None:
-            worker.start()
-        try:
-            async with AsyncExitStack() as stack:
-                for each in agents:
-                    await stack.enter_async_context(each.running())
-                yield
-        finally:
-            if worker is not None:
-                await asyncio.to_thread(worker.stop)
-            await store.close()
-            await asyncio.to_thread(flush_traces)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.to_thread, flush_traces)
+            stack.push_async_callback(store.close)
+            await store.open()
+            if worker_pace is not None:
+                worker = WorkerThread(database_url, worker_pace, limits)
+                worker.start()
+                stack.push_async_callback(asyncio.to_thread, worker.stop)
+            for each in agents:
+                await stack.enter_async_context(each.running())
+            yield
 
     async def answer_without_route(request: Request, error: Exception) -> Response:
         return answer_error(request, error)

@@ -46,11 +46,7 @@ class LoginOutcome(StrEnum):
 
 @dataclass
 class RequestNotes:
-    """What is noted about a request for its metrics, its log line and the headers of its answer.
-
-    Attributes:
-        headers: Those of the answer, whatever it will be.
-    """
+    """What is noted about a request for its metrics and its log line, and the headers of its answer, whatever that is."""
 
     rows: int = 0
     login: LoginOutcome | None = None

@@ -14,9 +14,8 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.costs.applying import Applied, Patience, apply_plan
 from seller_platform.costs.endpoints import read_periods
-from seller_platform.costs.files import plan_document, read_plan
 from seller_platform.costs.planning import Planned, make_plan
-from seller_platform.costs.plans import CostPlan, WriteState, hold_costs
+from seller_platform.costs.plans import CostPlan, WriteState, hold_costs, plan_document, read_plan
 from seller_platform.costs.sheets import Product
 from seller_platform.errors import ContractViolationError, RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database

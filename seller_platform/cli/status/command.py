@@ -11,8 +11,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail_on_option, json_option, with_title
-from seller_platform.cli.status.overview import StatusDocument, overview
-from seller_platform.cli.status.screen import screen
+from seller_platform.cli.status.screen import StatusDocument, overview, screen
 from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.problems import Problem, exit_code_of, failing

@@ -1,24 +1,29 @@
-"""The lines of the screen: the heat map of accounts and months, and what needs attention."""
+"""The screen of `status`: what the warehouse stores, as a heat map of accounts and months, and what needs attention."""
 
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from rich.cells import cell_len
 
-from seller_platform.cli.output import printable, with_title
-from seller_platform.cli.status.overview import StatusDocument
+from seller_platform.cli.output import Document, Moment, MonthText, printable, with_title
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import wrapped
 from seller_platform.commands import runnable, runnable_command
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import first_few
-from seller_platform.warehouse.monitoring.problems import Problem
-from seller_platform.warehouse.monitoring.slice_states import SliceState
+from seller_platform.warehouse.connections.accounts import account_titles
+from seller_platform.warehouse.connections.grants import GrantFacts
+from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
+from seller_platform.warehouse.monitoring.metrics import facts
+from seller_platform.warehouse.monitoring.problems import Problem, problems
+from seller_platform.warehouse.monitoring.restatements import Activity
+from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
+from seller_platform.warehouse.postgres.database import Database
 
 _ANY_WIDTH = 10_000
 _MOST_MONTHS = 36
@@ -40,6 +45,64 @@ _SIGNS = {
 _COLOURS = {"error": Colour.BAD, "warning": Colour.DOUBTFUL, "note": Colour.FAINT}
 _LISTED = 'seller-platform query "SELECT * FROM platform.problems'
 _COMMAND = re.compile("`(seller-platform [^`]+)`")
+
+
+class StatusDocument(Document, frozen=True):
+    """What is stored, and what needs attention.
+
+    Attributes:
+        titles: The titles of all accounts, by key.
+        problems: What is wrong, what matters most first, as in the view `platform.problems`.
+        months: The worst state of any dataset, by account and month.
+        requests_per_day: How many requests each connection may send; null for any number.
+        requests_today: How many each connection has sent; null where they are not limited, and not counted.
+        sample: What random comparisons with the upstream say of all slices, in one sentence.
+        differing_at_most: The share of slices, by their rows, that differ at most with 95 % confidence: of those that
+            are settled, and of those that may still change. Without those of which none was compared.
+    """
+
+    read_at: Moment
+    history_start: date
+    titles: dict[str, str]
+    problems: tuple[Problem, ...]
+    coverage: list[Coverage]
+    grants: tuple[GrantFacts, ...]
+    months: dict[str, dict[MonthText, SliceState]]
+    requests_per_day: int | None
+    requests_today: dict[str, int] | None
+    since_yesterday: Activity
+    sample: str
+    differing_at_most: dict[str, float]
+
+
+def overview(
+    database: Database, *, since: date, now: datetime, requests_per_day: int | None = None, covers: bool = False
+) -> StatusDocument:
+    """Read the state of the warehouse at a moment.
+
+    Args:
+        since: The first day of history.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
+        covers: Whether to read the days, rows and age of each dataset and account.
+    """
+    states, known = slice_states(database, since=since, now=now), facts(database, now)
+    months = [f"{month.start:%Y-%m}" for month in states.months]
+    return StatusDocument(
+        read_at=now,
+        history_start=since,
+        titles=dict(account_titles(database)),
+        problems=problems(database),
+        coverage=coverage(database, since=since, now=now) if covers else [],
+        grants=known.grants,
+        months={
+            account.key: dict(zip(months, states.months_of(account.key), strict=True)) for account in states.accounts
+        },
+        requests_per_day=requests_per_day,
+        requests_today=None if requests_per_day is None else known.requests_today,
+        since_yesterday=known.since_yesterday,
+        sample=known.evidence.sentence,
+        differing_at_most=dict(known.evidence.differing_at_most),
+    )
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@
 - `local_stack`: the sandbox service and the environment that points at it
 - `processes`: processes started by a command
 - `serving`: the service over the sandbox
-- `fill`: fills a service's database
-- `live`: advances it day by day
+- `fill`: fills a service's database, and advances it day by day
 """
 
 import click
@@ -15,7 +14,7 @@ from seller_platform.cli.terminal.groups import LazyGroup
 
 _COMMANDS = {
     "load": (".fill", "Replace the generated sellers in the service's database."),
-    "live": (".live", "Generate sellers as of a day in the past, and advance them day by day."),
+    "live": (".fill", "Generate sellers as of a day in the past, and advance them day by day."),
 }
 """The module of each command, and its sentence in `--help`."""
 

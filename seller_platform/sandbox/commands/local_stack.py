@@ -51,11 +51,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class LocalStack:
-    """A running sandbox service, and the environment that points the platform at it.
-
-    Attributes:
-        period: The days of the sandbox's sales.
-    """
+    """A running sandbox service, the days of its sales, and the environment that points the platform at it."""
 
     home: Path
     base_url: str

@@ -84,11 +84,7 @@ def parse_json(body: bytes) -> object:
     """
     try:
         return json.loads(
-            body.decode(),
-            parse_float=_exact,
-            parse_int=_exact,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
+            body.decode(), parse_float=_exact, parse_int=_exact, parse_constant=_refuse, object_pairs_hook=_object
         )
     except UnicodeDecodeError:
         raise ValueError("must be UTF-8") from None
@@ -105,7 +101,7 @@ def _exact(text: str) -> Decimal:
         raise ValueError(f"holds a number beyond all bounds: {shown(text)}") from None
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"is not JSON: {name} is not a number")
 
 

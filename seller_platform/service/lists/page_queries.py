@@ -441,11 +441,7 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
 
 @dataclass(frozen=True)
 class _PageForm:
-    """The facts that decide the text of a page's statement.
-
-    Attributes:
-        leaves_out: Whether the rows are those before the loads in the parameter `later`.
-    """
+    """The facts that decide the text of a page's statement; one that leaves out has the rows before loads in `later`."""
 
     dataset: Dataset
     is_part: bool

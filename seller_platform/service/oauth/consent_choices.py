@@ -62,7 +62,6 @@ class Choices:
 
     Attributes:
         is_all: Whether all accounts are chosen, also those that the user gets later.
-        ticked: The keys of the ticked accounts.
     """
 
     scopes: Sequence[Scope]

@@ -20,11 +20,7 @@ from seller_platform.service.security_events import EventKind, NamedClient, reco
 
 @dataclass(frozen=True)
 class SignedInRequest:
-    """A request for a page by a user who is logged in.
-
-    Attributes:
-        form: The fields of the form; empty unless the method is POST.
-    """
+    """A request for a page by a user who is logged in; the form is empty unless the method is POST."""
 
     http: Request
     connection: Connection

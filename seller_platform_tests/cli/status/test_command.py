@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.cli.status.overview import overview
-from seller_platform.cli.status.screen import screen
+from seller_platform.cli.status.screen import overview, screen
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.connections.accounts import save_accounts
