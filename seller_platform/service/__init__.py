@@ -11,8 +11,7 @@
 - `tables`: its tables
 - `errors`: its errors, with their HTTP answers
 - `sums`: sums of stored rows, kept for statistics
-- `events`: security events, read back
-- `incidents`: those of them that alerts report
+- `events`: security events, read back, and those of them that alerts report
 - `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description

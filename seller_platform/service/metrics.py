@@ -26,7 +26,6 @@ from seller_platform import interruption
 from seller_platform.service.events import EventKind
 from seller_platform.warehouse.postgres.sessions import conninfo
 
-_NAMESPACE = "seller_platform_service"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
 _REPORTS = """
@@ -46,7 +45,7 @@ class LoginOutcome(StrEnum):
 
 @dataclass
 class RequestNotes:
-    """What is noted about a request for its metrics and its log line, and the headers of its answer, whatever that is."""
+    """What is noted about a request for its metrics and its log line, and the headers of any answer to it."""
 
     rows: int = 0
     login: LoginOutcome | None = None
@@ -76,37 +75,42 @@ class Measures:
     """Counters and gauges of one process; the registry's reader sums several processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry, namespace=_NAMESPACE)
-        histogram = partial(Histogram, registry=registry, namespace=_NAMESPACE)
-        gauge = partial(Gauge, registry=registry, namespace=_NAMESPACE, multiprocess_mode="livesum")
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
         self._requests = counter(
-            "requests",
+            "seller_platform_service_requests",
             "Requests by the path of their route, method and status of the answer.",
             ("endpoint", "method", "status"),
         )
         self._seconds = histogram(
-            "request_seconds",
+            "seller_platform_service_request_seconds",
             "From a request to the last byte of its answer.",
             ("endpoint", "method"),
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
         )
-        self.under_way = gauge("requests_under_way", "Requests that are being answered.")
-        self._rows = counter("rows_sent", "Rows of lists, statistics and reports that were sent.", ("endpoint",))
-        self._logins = counter("logins", "Attempts to log in, by how they ended.", ("outcome",))
-        self._security_events = counter("security_events", "Security events of requests, by kind.", ("kind",))
-        self.lent = gauge("connections_lent", "Connections to PostgreSQL that requests hold.")
+        self.under_way = gauge("seller_platform_service_requests_under_way", "Requests that are being answered.")
+        self._rows = counter(
+            "seller_platform_service_rows_sent", "Rows of lists, statistics and reports that were sent.", ("endpoint",)
+        )
+        self._logins = counter("seller_platform_service_logins", "Attempts to log in, by how they ended.", ("outcome",))
+        self._security_events = counter(
+            "seller_platform_service_security_events", "Security events of requests, by kind.", ("kind",)
+        )
+        self.lent = gauge("seller_platform_service_connections_lent", "Connections to PostgreSQL that requests hold.")
         self.waits = histogram(
-            "connection_wait_seconds",
+            "seller_platform_service_connection_wait_seconds",
             "How long requests waited for a connection to PostgreSQL, got or not.",
             buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60),
         )
-        self.denied = counter("connections_denied", "Requests that waited in vain for a connection to PostgreSQL.")
+        self.denied = counter(
+            "seller_platform_service_connections_denied", "Requests that waited in vain for a connection to PostgreSQL."
+        )
         self.shed = counter(
-            "requests_shed",
+            "seller_platform_service_requests_shed",
             "Requests that were refused before they began, by cause (quota, share, busy or reports) and cost.",
             ("cause", "cost"),
         )
-        self.queued = gauge("requests_queued", "Requests that wait for their turn.")
+        self.queued = gauge("seller_platform_service_requests_queued", "Requests that wait for their turn.")
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
         for kind in EventKind:

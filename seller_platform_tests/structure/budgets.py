@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_871,
     "cli": 4_936,
     "orchestration": 4_865,
-    "service": 12_445,
+    "service": 12_448,
     "sandbox": 3_011,
     "alerts": 606,
     "agents": 1_628,

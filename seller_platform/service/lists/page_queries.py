@@ -441,7 +441,7 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
 
 @dataclass(frozen=True)
 class _PageForm:
-    """The facts that decide the text of a page's statement; one that leaves out has the rows before loads in `later`."""
+    """The facts that decide the text of a page's statement; what it leaves out are rows of the loads in `later`."""
 
     dataset: Dataset
     is_part: bool
