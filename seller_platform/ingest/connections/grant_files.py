@@ -45,11 +45,7 @@ class GrantFile:
             return self._refreshed(pair) if pair.is_due(utc_now()) else pair
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
-        """Return a pair that replaces a rejected one.
-
-        Raises:
-            SettingsError: The file cannot be used, or the upstream refuses its refresh token.
-        """
+        """Return a pair that replaces a rejected one. Its errors are those of `token`."""
         with self._locked():
             pair = self._read()
             return self._refreshed(pair) if pair.access_token == rejected_access_token else pair
@@ -82,19 +78,14 @@ class GrantFile:
 
     def _refreshed(self, pair: TokenPair) -> TokenPair:
         room = self._path.with_name(f"{self._path.name}.room")
-        write_atomically(
-            room, bytes(PAIR_ROOM_BYTES), 0o600
-        )  # a full disk is noticed before the refresh token is spent
+        # A full disk is noticed before the refresh token is spent.
+        write_atomically(room, bytes(PAIR_ROOM_BYTES), 0o600)
         try:
             received = self._endpoint.refresh(pair.refresh_token)
         except TokenRefusedError as error:
             delete(room)
             raise self._error(f"the upstream answered {error.error} to its refresh token") from error
-        facts = {
-            "access_token": received.access_token,
-            "refresh_token": received.refresh_token,
-            "issued_at": received.issued_at.isoformat(),
-            "expires_in": received.expires_in_seconds,
-        }
-        write_atomically(self._path, json.dumps(facts).encode(), 0o600, room=room)
+        tokens = {"access_token": received.access_token, "refresh_token": received.refresh_token}
+        times = {"issued_at": received.issued_at.isoformat(), "expires_in": received.expires_in_seconds}
+        write_atomically(self._path, json.dumps(tokens | times).encode(), 0o600, room=room)
         return received

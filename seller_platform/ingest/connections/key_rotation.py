@@ -16,14 +16,7 @@ from seller_platform.files import open_lock
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, reseal_spools, spools
 from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
 from seller_platform.warehouse.connections.grants import Grants, grant_facts, reseal_grants
-from seller_platform.warehouse.connections.secrets import (
-    SecretBox,
-    key_file,
-    new_key,
-    resealing,
-    split_keys,
-    write_keys,
-)
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, sealing, split_keys, write_keys
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -67,7 +60,7 @@ def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
     Raises:
         SecretKeyError: A secret is encrypted with none of its keys. Nothing was changed in the database.
     """
-    with resealing(database) as transaction:
+    with sealing(database, shared=False) as transaction:
         return Resealed(
             grants=reseal_grants(transaction, box),
             client_secrets=reseal_client_secrets(transaction, box),

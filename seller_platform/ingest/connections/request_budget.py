@@ -65,11 +65,7 @@ class DailyRequests:
     may_use_kept: bool = False
 
     def take(self) -> None:
-        """Count a request that is about to be sent.
-
-        Raises:
-            RequestsUsedUpError: The connection may send no more today.
-        """
+        """Count a request that is about to be sent, as `take_many` does."""
         self.take_many(1)
 
     def take_many(self, count: int) -> Sequence[date]:
@@ -114,11 +110,7 @@ class ReservedRequests:
         self._lock = threading.Lock()
 
     def take(self) -> None:
-        """Use a reserved request; beyond them, or on another day, count a request that is about to be sent.
-
-        Raises:
-            RequestsUsedUpError: The connection may send no more today.
-        """
+        """Use a reserved request; beyond them, or on another day, count a request as `DailyRequests.take` does."""
         with self._lock:
             is_reserved = self._left > 0 and set(budget_days(self._meter.clock())) <= set(self._days)
             self._left -= is_reserved
@@ -145,9 +137,7 @@ def reserving(
 ) -> Iterator[SellerApi]:
     """Reserve what the slice is expected to take, so that no slice is begun that cannot be read to its end.
 
-    Raises:
-        RequestsUsedUpError: Fewer requests are left today. None was sent.
-        BudgetTooSmallError: A whole day has fewer. None was sent.
+    Its errors are those of `DailyRequests.reserved`; then none was sent.
     """
     if not isinstance(api.meter, DailyRequests):
         yield api

@@ -73,13 +73,10 @@ class PairSpool:
         return str(intent["at"]) if intent["generation"] == generation else None
 
     def keep(self, pair: TokenPair, *, in_room: bool = False) -> None:
-        """Write a received pair to the spool file.
+        """Write a received pair to the spool file, or raise a `GrantSpoolError`.
 
         Args:
             in_room: Write it into the room that `intend` reserved, while no other process rotates.
-
-        Raises:
-            GrantSpoolError: It could not be written.
         """
         with self._spooling():
             sealed = seal_pair(self._box, pair)
@@ -109,9 +106,8 @@ class PairSpool:
             make_folders(folder)
             yield
         except OSError as error:
-            subject = (
-                f"the tokens of connection {self._connection!r} cannot be kept in {folder} until the warehouse has them"
-            )
+            tokens = f"the tokens of connection {self._connection!r}"
+            subject = f"{tokens} cannot be kept in {folder} until the warehouse has them"
             raise GrantSpoolError(subject, error.strerror or str(error)) from error
 
 
@@ -125,9 +121,6 @@ def reseal_spools(folder: Path, box: SecretBox) -> int:
 
     Call it while no process rotates. It may write a spool again that was committed meanwhile; that does no harm,
     because its pair is not newer than the stored one.
-
-    Raises:
-        SecretKeyError: A pair is encrypted with none of its keys.
     """
     count = 0
     for path in spools(folder):
@@ -154,7 +147,6 @@ class GrantKeeper:
 
         Args:
             register: Stores the connection, if it is not stored yet; called once the pair is on disk.
-
         """
         first = replace(received, authorization=uuid4().hex)
         self._keep(first)
@@ -201,12 +193,8 @@ class GrantKeeper:
     def rotate(self, rejected_access_token: str) -> TokenPair:
         """Return a pair that replaces a rejected one.
 
-        It is the stored pair if another process has replaced it already, otherwise a new pair.
-
-        Raises:
-            ReauthorizationRequiredError: The upstream no longer accepts the grant.
-            UpstreamUnavailableError: The token endpoint gave no answer; the grant is unchanged.
-            GrantSpoolError: There is no room on disk for the next pair; the grant is unchanged.
+        It is the stored pair if another process has replaced it already, otherwise a new pair. Its errors are those of
+        `token`; without an answer, the grant is unchanged.
         """
         with self._lock:
             self._pair = self._rotate(rejected_access_token)
@@ -245,12 +233,10 @@ class GrantKeeper:
         return pair
 
     def _rotate(self, superseded: str) -> TokenPair:
-        refused: str | None = None
         with self._grants.locked(self.connection) as grant:
             self._recover(grant)
-            if grant.refused is not None:
-                refused = grant.refused
-            elif grant.pair.access_token == superseded:
+            refused = grant.refused
+            if refused is None and grant.pair.access_token == superseded:
                 refused = self._refresh(grant)
         reach("rotation.committed")
         self._clear_spool()

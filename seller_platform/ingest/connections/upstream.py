@@ -3,7 +3,7 @@
 `connect` stores what a connection needs. From then on the stored values are used, whatever the environment says.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
@@ -51,15 +51,13 @@ class Upstream:
             SettingsError: A required setting is not set.
         """
         base_url = required(settings.base_url, "SELLER_API_BASE_URL", "the URL under which the API's paths lie")
+        client_id = required(settings.client_id, "SELLER_API_CLIENT_ID", "the id of the registered application")
+        meaning = "the secret shown when the application was registered"
         return cls(
             base_url=base_url,
             auth_url=settings.auth_url or base_url,
-            client_id=required(settings.client_id, "SELLER_API_CLIENT_ID", "the id of the registered application"),
-            client_secret=required(
-                settings.client_secret,
-                "SELLER_API_CLIENT_SECRET",
-                "the secret shown when the application was registered",
-            ),
+            client_id=client_id,
+            client_secret=required(settings.client_secret, "SELLER_API_CLIENT_SECRET", meaning),
             redirect_uri=settings.redirect_uri,
             requests_per_day=settings.requests_per_day,
         )
@@ -89,21 +87,19 @@ def upstream_of(connection: str, settings: Settings, database: Database, box: Se
         return Upstream.of(settings)
     secret = client_secret_of(database, box, connection)
     if secret is None:
-        belongs = names_application(settings, stored)
         secret = required(
-            settings.client_secret if belongs else None,
+            settings.client_secret if names_application(settings, stored) else None,
             "SELLER_API_CLIENT_SECRET",
             f"the secret of application {stored.client_id} at {stored.base_url}, which connection {connection!r} has "
             "not stored yet; with SELLER_API_BASE_URL and SELLER_API_CLIENT_ID unset or equal to these",
         )
-    return Upstream(
-        base_url=stored.base_url,
-        auth_url=stored.auth_url,
-        client_id=stored.client_id,
-        client_secret=secret,
-        redirect_uri=stored.redirect_uri or settings.redirect_uri,
-        requests_per_day=settings.requests_per_day,
-    )
+    return _of_stored(stored, secret, settings)
+
+
+def _of_stored(stored: KnownConnection, secret: str, settings: Settings) -> Upstream:
+    redirect_uri = stored.redirect_uri or settings.redirect_uri
+    application = (stored.base_url, stored.auth_url, stored.client_id, secret, redirect_uri)
+    return Upstream(*application, requests_per_day=settings.requests_per_day)
 
 
 def names_application(settings: Settings, stored: KnownConnection) -> bool:
@@ -122,8 +118,8 @@ def upstream_to_connect(
         replace_stored: Change an existing connection to the upstream and application of the settings.
 
     Raises:
-        RequestError: The name looks like the key of an account.
-        RequestError: The connection exists, for another upstream or application.
+        RequestError: The name looks like the key of an account, or the connection exists, for another upstream or
+            application.
         SettingsError: A value is neither set nor stored.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
@@ -147,15 +143,9 @@ def upstream_to_connect(
         secret = settings.client_secret.get_secret_value()
     else:
         secret = upstream_of(connection, settings, database, box).client_secret
+    upstream = replace(_of_stored(stored, secret, settings), auth_url=settings.auth_url or stored.auth_url)
     is_set = "redirect_uri" in settings.model_fields_set
-    return Upstream(
-        base_url=stored.base_url,
-        auth_url=settings.auth_url or stored.auth_url,
-        client_id=stored.client_id,
-        client_secret=secret,
-        redirect_uri=settings.redirect_uri if is_set else stored.redirect_uri or settings.redirect_uri,
-        requests_per_day=settings.requests_per_day,
-    )
+    return replace(upstream, redirect_uri=settings.redirect_uri) if is_set else upstream
 
 
 def store_upstream(upstream: Upstream, connection: str, database: Database, box: SecretBox) -> None:

@@ -13,9 +13,6 @@ def key_named(name: str, accounts: Mapping[str, Account]) -> str:
 
     The exact spelling comes first. Then upper and lower case are the same.
 
-    Args:
-        accounts: The accounts by their keys.
-
     Raises:
         RequestError: Several accounts have that name.
         UnknownAccountError: No account has that key, title, or seller and marketplace.

@@ -68,46 +68,28 @@ def save_connection(database: Database, connection: KnownConnection) -> None:
 
 def save_user(database: Database, connection: str, user_id: int | None, user_name: str | None) -> None:
     """Store the API user whose accounts a connection reads."""
-    database.execute(
-        update(CONNECTIONS).where(CONNECTIONS.c.name == connection).values(user_id=user_id, user_name=user_name)
-    )
+    statement = update(CONNECTIONS).where(CONNECTIONS.c.name == connection)
+    database.execute(statement.values(user_id=user_id, user_name=user_name))
 
 
 def save_client_secret(database: Database, box: SecretBox, connection: str, client_secret: str) -> None:
     """Store the client secret of a connection's application, encrypted."""
+    statement = update(CONNECTIONS).where(CONNECTIONS.c.name == connection)
     with sealing(database) as transaction:
-        transaction.execute(
-            update(CONNECTIONS)
-            .where(CONNECTIONS.c.name == connection)
-            .values(client_secret=box.seal(client_secret.encode()))
-        )
+        transaction.execute(statement.values(client_secret=box.seal(client_secret.encode())))
 
 
 def client_secret_of(database: Database, box: SecretBox, connection: str) -> str | None:
-    """Return the client secret of a connection's application; None where none is stored.
-
-    Raises:
-        SecretKeyError: It was encrypted with another key.
-    """
+    """Return the client secret of a connection's application, as `open_stored` does; None where none is stored."""
     statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
-
-    def sealed() -> bytes | None:
-        return database.execute(statement).scalar_one_or_none()
-
     return open_stored(
-        sealed, lambda found: None if found is None else box.open(bytes(found), _secret_name(connection)).decode()
+        lambda: database.execute(statement).scalar_one_or_none(),
+        lambda sealed: None if sealed is None else box.open(bytes(sealed), _secret_name(connection)).decode(),
     )
 
 
 def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every stored secret with the first key of the box and return their number.
-
-    Args:
-        transaction: One of `resealing`.
-
-    Raises:
-        SecretKeyError: One was encrypted with none of its keys.
-    """
+    """Encrypt every stored secret with the first key of the box and return their number."""
     stored = select(CONNECTIONS.c.name, CONNECTIONS.c.client_secret).where(CONNECTIONS.c.client_secret.is_not(None))
     rows = transaction.execute(stored.with_for_update()).all()
     for name, sealed in rows:
@@ -133,9 +115,6 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
 
     Several connections may list an account. It stays with the connection that reads it, while that one lists it and its
     grant is honoured.
-
-    Args:
-        accounts: Each account with its key.
     """
     keys = [key for key, _ in accounts]
     honoured = select(GRANTS.c.connection).where(
@@ -145,8 +124,8 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
         ACCOUNTS.c.key.in_(keys), ACCOUNTS.c.retired_at.is_(None), honoured.correlate(ACCOUNTS).exists()
     )
     with database.begin() as transaction:
-        locked = transaction.execute(held.order_by(ACCOUNTS.c.key).with_for_update(of=ACCOUNTS))
-        reader_of = dict(locked.tuples().all())
+        held = held.order_by(ACCOUNTS.c.key).with_for_update(of=ACCOUNTS)
+        reader_of = dict(transaction.execute(held).tuples().all())
         for key, account in accounts:
             values = {**asdict(account), "key": key, "connection": reader_of.get(key, connection)}
             seen = {**values, "last_seen_at": func.now(), "retired_at": None}
@@ -171,9 +150,7 @@ def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAc
 def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccount, ...]:
     """Return the listed accounts that have these names, by key; without names, every listed account.
 
-    Raises:
-        RequestError: Several listed accounts have one of the names.
-        UnknownAccountError: No listed account has that name.
+    The errors are those of `key_named`.
     """
     listed = accounts(database)
     by_key = {each.key: each.account for each in listed}
@@ -182,12 +159,7 @@ def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccou
 
 
 def account_named(database: Database, name: str) -> KnownAccount:
-    """Return the account of that name; a listed account comes before a retired one.
-
-    Raises:
-        RequestError: Several accounts have that name.
-        UnknownAccountError: No account ever had that name.
-    """
+    """Return the account of that name; listed ones come before retired ones. The errors are those of `key_named`."""
     every = {each.key: each for each in accounts(database, with_retired=True)}
     listed = {each.key: each.account for each in accounts(database)}
     try:
@@ -216,8 +188,7 @@ def accounts_by_key(database: Database, keys: Collection[str]) -> dict[str, Know
 
 def base_urls(database: Database) -> dict[str, str]:
     """Return the base URL of the API that every account is read from, retired ones included, by the account's key."""
-    statement = select(ACCOUNTS.c.key, CONNECTIONS.c.base_url).join(CONNECTIONS)
-    return dict(database.execute(statement).tuples().all())
+    return dict(database.execute(select(ACCOUNTS.c.key, CONNECTIONS.c.base_url).join(CONNECTIONS)).tuples().all())
 
 
 def _account(row: RowMapping) -> KnownAccount:

@@ -46,9 +46,8 @@ class LockedGrant:
 
     def replace(self, pair: TokenPair) -> None:
         """Store a new pair in place of the old. It is committed when the lock is released."""
-        self._transaction.execute(
-            update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair))
-        )
+        statement = update(GRANTS).where(GRANTS.c.connection == self._name)
+        self._transaction.execute(statement.values(**_sealed(self._box, pair)))
         self.pair, self.refused = pair, None
 
     def refuse(self, reason: str) -> None:
@@ -105,14 +104,7 @@ def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
 
 
 def reseal_grants(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every grant with the first key of the box and return their number.
-
-    Args:
-        transaction: One of `resealing`.
-
-    Raises:
-        SecretKeyError: A grant was encrypted with none of its keys.
-    """
+    """Encrypt every grant with the first key of the box and return their number."""
     rows = transaction.execute(select(GRANTS.c.connection, GRANTS.c.token_pair).with_for_update()).all()
     for name, sealed in rows:
         resealed = box.reseal(bytes(sealed), _grant_name(name))
@@ -126,11 +118,7 @@ def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
 
 
 def open_pair(box: SecretBox, sealed: bytes, name: str) -> TokenPair:
-    """Return the pair that `seal_pair` encrypted.
-
-    Raises:
-        SecretKeyError: It was encrypted with another key; `name` is in the message.
-    """
+    """Return the pair that `seal_pair` encrypted, as `SecretBox.open` does."""
     return msgspec.json.decode(box.open(sealed, name), type=TokenPair)
 
 

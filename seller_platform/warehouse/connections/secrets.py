@@ -66,11 +66,7 @@ class SecretBox:
             raise SecretKeyError(name, "it cannot be decrypted with the present key") from None
 
     def reseal(self, sealed: bytes, name: str) -> bytes:
-        """Return the same secret, encrypted with the first key.
-
-        Raises:
-            SecretKeyError: It was encrypted with another key; the message names it.
-        """
+        """Return the same secret, opened as `open` does, and encrypted with the first key."""
         return self.seal(self.open(sealed, name))
 
     def first(self) -> "SecretBox":
@@ -106,11 +102,7 @@ def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened
 
 
 def split_keys(keys: str) -> tuple[str, ...]:
-    """Return the Fernet keys of a text.
-
-    Raises:
-        InvalidSettingError: One of them is not a Fernet key.
-    """
+    """Return the Fernet keys of a text."""
     fernet_keys = tuple(key.strip() for key in keys.split(","))
     try:
         for key in fernet_keys:
@@ -156,21 +148,15 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
 
 
 @contextmanager
-def sealing(database: Database) -> Iterator[Connection]:
+def sealing(database: Database, *, shared: bool = True) -> Iterator[Connection]:
     """Open a transaction to seal and store secrets. The keys do not change until it ends.
 
     What it commits is on the server's disk also where the server does not wait for its disk otherwise.
+
+    Args:
+        shared: Others may seal meanwhile; not where the keys are changed.
     """
     with database.begin() as transaction:
         transaction.execute(_WAIT_FOR_THE_DISK)
-        lock(transaction, _SEALING_LOCK, shared=True)
-        yield transaction
-
-
-@contextmanager
-def resealing(database: Database) -> Iterator[Connection]:
-    """Open a transaction to change the keys. No secret is sealed for the database until it ends."""
-    with database.begin() as transaction:
-        transaction.execute(_WAIT_FOR_THE_DISK)
-        lock(transaction, _SEALING_LOCK)
+        lock(transaction, _SEALING_LOCK, shared=shared)
         yield transaction

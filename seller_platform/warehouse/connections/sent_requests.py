@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy import text
 
 from seller_platform.capabilities import contributed
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import SENT_REQUESTS
 
 _MOST_RESERVED = 4
 """What is reserved is at most the fourth part of a day's requests."""
@@ -18,6 +17,15 @@ _TAKE = """
     SELECT :connection, :day, :count FROM room WHERE :count <= room.requests
     ON CONFLICT (connection, day) DO UPDATE SET requests = sent.requests + excluded.requests
     WHERE sent.requests + excluded.requests <= (SELECT requests FROM room)
+"""
+
+_GIVE_BACK = text("""
+    UPDATE platform.sent_requests SET requests = requests - :count WHERE connection = :connection AND day = :day
+""")
+_SENT = text("SELECT connection, requests FROM platform.sent_requests WHERE day = :day")
+_LEFT = """
+    SELECT :per_day - {} - coalesce((
+        SELECT requests FROM platform.sent_requests WHERE connection = :connection AND day = :day), 0)
 """
 
 
@@ -44,31 +52,20 @@ def take_requests(
 
 def give_back_requests(database: Database, connection: str, days: Sequence[date], count: int) -> None:
     """Subtract requests that were counted and not sent."""
-    statement = (
-        update(SENT_REQUESTS)
-        .where(SENT_REQUESTS.c.connection == connection, SENT_REQUESTS.c.day == bindparam("of_day"))
-        .values(requests=SENT_REQUESTS.c.requests - count)
-    )
     with database.begin() as session:
         for day in days:
-            session.execute(statement, {"of_day": day})
+            session.execute(_GIVE_BACK, {"connection": connection, "day": day, "count": count})
 
 
 def requests_sent(database: Database, day: date) -> Mapping[str, int]:
     """Return how many requests each connection has sent or reserved on a day; without those that sent none."""
-    columns = (SENT_REQUESTS.c.connection, SENT_REQUESTS.c.requests)
-    return dict(database.execute(select(*columns).where(SENT_REQUESTS.c.day == day)).tuples().all())
+    return dict(database.execute(_SENT, {"day": day}).tuples().all())
 
 
 def requests_left(database: Database, connection: str, day: date, *, per_day: int) -> int:
     """Return how many requests a connection may send on a day, besides those that are kept for reports."""
-    sent = select(func.coalesce(func.max(SENT_REQUESTS.c.requests), 0))
-    condition = (SENT_REQUESTS.c.connection == connection, SENT_REQUESTS.c.day == day)
-    with database.begin() as session:
-        bound = {"connection": connection, "per_day": per_day}
-        kept = session.execute(text(f"SELECT {_reserved()}"), bound).scalar_one()
-        used: int = session.execute(sent.where(*condition)).scalar_one()
-    return max(0, per_day - int(kept) - used)
+    bound = {"connection": connection, "day": day, "per_day": per_day}
+    return max(0, int(database.execute(text(_LEFT.format(_reserved())), bound).scalar_one()))
 
 
 def _reserved() -> str:

@@ -4,7 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import insert, select, text
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
@@ -20,7 +20,7 @@ from seller_platform.errors import GrantSpoolError, NotConnectedError, Reauthori
 from seller_platform.failpoints import reach
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.key_rotation import rotate_key_file
-from seller_platform.warehouse.connections.secrets import resealing, sealing
+from seller_platform.warehouse.connections.secrets import sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GRANTS
 from seller_platform_tests.ingest.connections.test_token_rotation import START, Issuer, SharedGrant
@@ -141,17 +141,15 @@ def test_no_pair_is_lost_while_one_call_of_the_disk_fails(
     assert number > 10
 
 
-@pytest.mark.parametrize("opened", [sealing, resealing])
-def test_secrets_are_on_disk_also_without_synchronous_commit(
-    database: Database, opened: Callable[[Database], AbstractContextManager[Connection]]
-) -> None:
+@pytest.mark.parametrize("shared", [True, False])
+def test_secrets_are_on_disk_also_without_synchronous_commit(database: Database, *, shared: bool) -> None:
     with database.begin() as connection:
         name = connection.execute(text("SELECT current_database()")).scalar_one()
         connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
     waits = text("SHOW synchronous_commit")
 
     with Database(database.url) as hasty:
-        with opened(hasty) as transaction:
+        with sealing(hasty, shared=shared) as transaction:
             of_secrets = transaction.execute(waits).scalar_one()
         of_rows = hasty.execute(waits).scalar_one()
 
