@@ -36,7 +36,6 @@ def migrate(database: Database, partitions: int = FEW_PARTITIONS, report: Callab
 
     Raises:
         WarehouseError: The database is newer than this program may use, or older than it upgrades.
-        WarehouseUnavailableError: The server cannot be reached.
     """
     with database.begin() as connection:
         version = stored_version(connection)

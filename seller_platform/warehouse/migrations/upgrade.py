@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from alembic import command
@@ -99,7 +98,6 @@ def upgrade(
     Raises:
         WarehouseError: The database is of a version that this program cannot use, or a table stayed locked. The
             latter happens in the middle; calling this again goes on.
-        WarehouseUnavailableError: The server cannot be reached.
     """
     timeout = {"lock_timeout": LOCK_TIMEOUT}
     with Database(database.url, connections=1, settings=timeout) as own, own.connect() as connection:
@@ -115,14 +113,13 @@ def upgrade(
             version.raise_unless_usable()
             if version.revision > str(newest):
                 return
-            pending = scripts.iterate_revisions("head", version.revision)
-            for script in reversed(list(pending)):
+            for script in reversed(list(scripts.iterate_revisions("head", version.revision))):
                 report(f"{script.revision}: {script.doc}")
         connection.exec_driver_sql(_CREATE)
         connection.commit()
-        _until_locked(connection, partial(command.upgrade, config, "head"))
-        for create in _FOLLOWING:
-            _until_locked(connection, partial(_follow, connection, create))
+        _until_locked(connection, lambda _: command.upgrade(config, "head"))
+        for create in _FOLLOWING:  # with their grants: a view that was dropped has lost them
+            _until_locked(connection, create, grant_to_readers)
         connection.exec_driver_sql(_END)
         connection.commit()
 
@@ -143,16 +140,13 @@ def _wait_for_others(connection: Connection, report: Callable[[str], None]) -> N
     connection.commit()
 
 
-def _until_locked(connection: Connection, work: Callable[[], object]) -> None:
-    """Do work until it gets all of its locks, and commit it.
-
-    Raises:
-        WarehouseError: Others have held a lock for all the time.
-    """
+def _until_locked(connection: Connection, *works: Callable[[Connection], object]) -> None:
+    """Do work until it gets all of its locks, and commit it."""
     pauses = iter(_PAUSES_SECONDS)
     for _ in range(_TRIES):
         try:
-            work()
+            for work in works:
+                work(connection)
             connection.commit()
         except (LockNotAvailable, DeadlockDetected, OperationalError) as error:
             refusal = error.orig if isinstance(error, OperationalError) else error
@@ -170,9 +164,3 @@ def _until_locked(connection: Connection, work: Callable[[], object]) -> None:
         code="TableInUseError",
         step="Run `seller-platform migrate` again when they have ended; it goes on where it was.",
     )
-
-
-def _follow(connection: Connection, create: Callable[[Connection], None]) -> None:
-    """Create what follows from the tables, with its grants: a view that was dropped has lost them."""
-    create(connection)
-    grant_to_readers(connection)

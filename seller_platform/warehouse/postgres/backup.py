@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,7 +38,6 @@ _SCHEMA = re.compile(rb"(?m)^CREATE SCHEMA (?=\S+;$)")
 # Lines of a script that only psql, or only PostgreSQL 17 and newer, can read.
 _UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 0;)$")
 _COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
-_COPY_BYTES = 1 << 16
 _DAMAGED = "The file is damaged or cut short; name another backup"
 _NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
 _NAME_AN_EMPTY_DATABASE = (
@@ -65,7 +65,6 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
         SellerPlatformError: The disk of the file is full.
-        WarehouseUnavailableError: The server cannot be reached.
     """
     # Of a link the target is written, which may be on another disk.
     file = file.resolve()
@@ -93,7 +92,6 @@ def restore(url: str, file: Path) -> list[str]:
 
     Raises:
         BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
-        WarehouseUnavailableError: The server cannot be reached.
     """
     delete_leftovers(file)
     if not file.is_file():
@@ -137,20 +135,17 @@ def _dump(url: str, file: Path) -> None:
     program = _pg_dump(where, major, is_encrypted=is_encrypted)
     # Every user sees the arguments of a process. A file has the parameters, which may be secrets, too.
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as service:
-        lines = (f"{name}={value}\n" for name, value in given.items())
-        service.write(f"[{_SERVICE}]\n{''.join(lines)}")
+        service.writelines([f"[{_SERVICE}]\n", *(f"{name}={value}\n" for name, value in given.items())])
         service.flush()
         variables = {"PGSERVICEFILE": service.name, "PGPASSWORD": password}
         arguments = ["--no-sync", "--no-password", "--format=custom", f"--file={file}", f"--dbname=service={_SERVICE}"]
-        done = subprocess.run(
-            [program, *arguments], env=_variables(**variables), capture_output=True, text=True, check=False
-        )
+        environment = _variables(**variables)
+        done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
     if os.strerror(errno.ENOSPC) in done.stderr:
         raise full_disk(str(file.parent), os.strerror(errno.ENOSPC))
     if done.returncode:
-        raise BackupError(
-            where, f"pg_dump said: {_problem(done.stderr)}", "Fix what it says, and run the command again"
-        )
+        problem = f"pg_dump said: {_problem(done.stderr)}"
+        raise BackupError(where, problem, "Fix what it says, and run the command again")
 
 
 def _pg_dump(where: str, major: int, *, is_encrypted: bool) -> str:
@@ -207,25 +202,12 @@ def _execute(driver: psycopg.Connection[Any], script: IO[bytes]) -> list[bytes]:
         elif _COPY.fullmatch(line):
             execute()
             with driver.cursor().copy(line) as copy:
-                for rows in _rows(script):
-                    copy.write(rows)
+                for row in takewhile(_END_OF_COPY.__ne__, script):
+                    copy.write(row)
         else:
             statements += line
     execute()
     return grants
-
-
-def _rows(script: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a COPY to its end, many at once."""
-    rows = bytearray()
-    for line in script:
-        if line == _END_OF_COPY:
-            break
-        rows += line
-        if len(rows) >= _COPY_BYTES:
-            yield bytes(rows)
-            rows.clear()
-    yield bytes(rows)
 
 
 def _made_without(driver: psycopg.Connection[Any], grants: list[bytes]) -> list[str]:

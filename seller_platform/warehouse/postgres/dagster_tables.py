@@ -9,7 +9,6 @@ Rows are deleted in the order of their numbers, some thousands at a time, so tha
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -102,26 +101,13 @@ DELETE FROM bulk_actions WHERE id = ANY (%(ids)s)
 """
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The old rows of a table: a query for their numbers, and how they are deleted.
-
-    Attributes:
-        moment: The column that says how old a row is; None where the query does.
-    """
-
-    name: str
-    table: str
-    old: str
-    delete: str
-    moment: str | None = None
-
-
+# The kind of rows, their table, the column that says how old a row is unless the query for the old ones does, that
+# query, and how they are deleted.
 _TABLES = (
-    _Rows("executions of checks", "asset_check_executions", _OLD_EXECUTIONS, _DELETE_EXECUTIONS, "create_timestamp"),
-    _Rows("events", "event_logs", _OLD_EVENTS, _DELETE_EVENTS, "timestamp"),
-    _Rows("runs", "runs", _OLD_RUNS, _DELETE_RUNS),
-    _Rows("backfills", "bulk_actions", _OLD_BACKFILLS, _DELETE_BACKFILLS),
+    ("executions of checks", "asset_check_executions", "create_timestamp", _OLD_EXECUTIONS, _DELETE_EXECUTIONS),
+    ("events", "event_logs", "timestamp", _OLD_EVENTS, _DELETE_EVENTS),
+    ("runs", "runs", None, _OLD_RUNS, _DELETE_RUNS),
+    ("backfills", "bulk_actions", None, _OLD_BACKFILLS, _DELETE_BACKFILLS),
 )
 
 
@@ -137,29 +123,31 @@ def prune_dagster(
         on_deleted_run: Called with the id of each deleted run.
     """
     removed = {}
-    for rows in _TABLES:
-        removed[rows.name] = 0
-        for ids in _old_rows(connection, rows, before):
-            removed[rows.name] += len(ids)
+    for kind, table, moment, old, delete in _TABLES:
+        removed[kind] = 0
+        for ids in _old_rows(connection, table, moment, old, before):
+            removed[kind] += len(ids)
             if not dry:
-                deleted = connection.exec_driver_sql(rows.delete, {"ids": ids})
+                deleted = connection.exec_driver_sql(delete, {"ids": ids})
                 for (run,) in deleted if deleted.returns_rows else ():
                     on_deleted_run(run)
     return removed
 
 
-def _old_rows(connection: Connection, rows: _Rows, before: datetime) -> Iterator[list[int]]:
+def _old_rows(
+    connection: Connection, table: str, moment: str | None, old: str, before: datetime
+) -> Iterator[list[int]]:
     """Yield the numbers of a table's old rows, some thousands at a time."""
-    ends = f"SELECT coalesce(min(id), 0), coalesce(max(id), 0) + 1 FROM {rows.table}"  # noqa: S608  # one of ours
+    ends = f"SELECT coalesce(min(id), 0), coalesce(max(id), 0) + 1 FROM {table}"  # noqa: S608  # one of ours
     start, until = connection.exec_driver_sql(ends).one()
-    if rows.moment is not None:
+    if moment is not None:
         # Numbers grow with time: PostgreSQL stops at the first row that is younger, without an index of times.
-        younger = f"SELECT min(id) FROM {rows.table} WHERE {rows.moment} AT TIME ZONE 'UTC' >= %(before)s"  # noqa: S608  # ours
+        younger = f"SELECT min(id) FROM {table} WHERE {moment} AT TIME ZONE 'UTC' >= %(before)s"  # noqa: S608  # ours
         until = connection.exec_driver_sql(younger, {"before": before}).scalar() or until
-    planning = [row[0] for row in connection.exec_driver_sql(_PLANNING)] if rows.table == "runs" else []
+    planning = [row[0] for row in connection.exec_driver_sql(_PLANNING)] if table == "runs" else []
     values = {"before": before, "finished": _FINISHED, "planning": planning}
     for after in range(start - 1, until - 1, _BATCH):
         bounds = {"after": after, "until": min(after + _BATCH + 1, until)}
-        ids = [row[0] for row in connection.exec_driver_sql(rows.old, {**values, **bounds})]
+        ids = [row[0] for row in connection.exec_driver_sql(old, {**values, **bounds})]
         if ids:
             yield ids

@@ -1,13 +1,13 @@
 """A PostgreSQL database: its connections, transactions and errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, cast
 from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
-from psycopg.sql import SQL
+from psycopg.sql import SQL, Composed, Identifier
 from sqlalchemy import Connection, Engine, Executable, Result, create_engine
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
@@ -74,18 +74,13 @@ class Database:
     def begin(self) -> Iterator[Connection]:
         """Open a transaction. It is committed when the block ends and rolled back when it raises.
 
-        Raises:
-            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        Its errors are those of `connect`.
         """
         with self.connect() as connection, connection.begin():
             yield connection
 
     def execute(self, statement: Executable, values: Mapping[str, object] | None = None) -> Result[Any]:
-        """Execute one statement in a transaction of its own, and return its rows.
-
-        Raises:
-            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
-        """
+        """Execute one statement in a transaction of its own, and return its rows."""
         with self.begin() as connection:
             result = connection.execute(statement, values)
             return result.freeze()() if result.returns_rows else result
@@ -156,6 +151,11 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
     return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
+def identifiers(names: Iterable[str], table: str | None = None) -> Composed:
+    """Return names as SQL lists them, each with the name of its table before it, if that is given."""
+    return SQL(", ").join(Identifier(*([table] if table else []), name) for name in names)
+
+
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:
     """Return the URL with the driver named, so that no default decides.
 
@@ -166,11 +166,7 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
 
 
 def url_without_secrets(url: str) -> str:
-    """Return a URL without its password and other secrets.
-
-    Raises:
-        InvalidSettingError: The URL is not one of PostgreSQL.
-    """
+    """Return a URL without its password and other secrets."""
     parsed = driver_url(url, "psycopg").difference_update_query(SECRET_PARAMETERS)
     return _rendered(parsed._replace(drivername="postgresql", password=None))
 

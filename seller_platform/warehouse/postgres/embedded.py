@@ -144,11 +144,7 @@ class EmbeddedServer:
             return connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is not None
 
     def revive(self) -> bool:
-        """Start the server again if it has stopped, and return whether it had.
-
-        Raises:
-            WarehouseError: It does not start; the message carries the end of its log.
-        """
+        """Start the server again if it has stopped, with the errors of the first start, and return whether it had."""
         if _has_postmaster(self._data):
             return False
         try:
@@ -258,8 +254,7 @@ class EmbeddedServer:
             path = os.fsencode(self.data_folder)
             if len(path) <= _LONGEST_SOCKET_FOLDER and not _SPECIAL.search(path):
                 return
-            made = Path(tempfile.mkdtemp(prefix="seller-platform-"))
-            write_atomically(named, str(made).encode(), 0o666)
+            write_atomically(named, tempfile.mkdtemp(prefix="seller-platform-").encode(), 0o666)
         folder = self._socket_folder
         with suppress(FileExistsError):
             make_folder(folder, 0o700)
@@ -326,11 +321,7 @@ def stop(data: Path) -> None:
 
 
 def remove_socket_folder(folder: Path) -> None:
-    """Delete the folder of a stopped server's socket if it is one of its own.
-
-    Args:
-        folder: The folder of the server.
-    """
+    """Delete the folder of the socket of a stopped server, whose folder is given, if it is one of its own."""
     if sockets := _named_socket_folder(folder):
         with suppress(OSError):
             delete(sockets / DATA_LINK)

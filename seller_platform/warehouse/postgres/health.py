@@ -30,6 +30,11 @@ _SERVER = text("""
            ) AS unsafe
 """)
 
+_MOST_CONNECTIONS = text("""
+    SELECT CAST(current_setting('max_connections') AS integer)
+           - CAST(current_setting('superuser_reserved_connections') AS integer)
+""")
+
 
 @dataclass(frozen=True)
 class DatabaseHealth:
@@ -53,27 +58,16 @@ class DatabaseHealth:
 
 
 def most_connections(database: Database) -> int:
-    """Return how many connections users who are not superusers may have at once.
-
-    Raises:
-        WarehouseUnavailableError: The server cannot be reached.
-    """
-    allowed = "current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer"
-    with database.begin() as connection:
-        return int(connection.exec_driver_sql(f"SELECT {allowed}").scalar_one())
+    """Return how many connections users who are not superusers may have at once."""
+    return int(database.execute(_MOST_CONNECTIONS).scalar_one())
 
 
 def check_health(database: Database) -> DatabaseHealth:
-    """Return the state of a database and change nothing.
-
-    Raises:
-        WarehouseUnavailableError: The server cannot be reached.
-    """
+    """Return the state of a database and change nothing."""
     schema, missing = None, None
     try:
         with database.begin() as connection:
             schema = stored_version(connection)
     except MissingRightError as error:  # any other statement would be refused too
         missing = error
-    server = database.execute(_SERVER).mappings().one()
-    return DatabaseHealth(**server, schema=schema, missing_right=missing)
+    return DatabaseHealth(**database.execute(_SERVER).mappings().one(), schema=schema, missing_right=missing)

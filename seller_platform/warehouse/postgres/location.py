@@ -33,13 +33,9 @@ def warehouse_url(settings: Settings) -> str:
 
 
 def stored_warehouse_url(settings: Settings) -> str:
-    """Return the URL of a warehouse that exists; nothing is created.
-
-    The embedded server is started if it does not run, and runs until this process ends.
+    """Return the URL of a warehouse that exists, as `warehouse_url` does; nothing is created.
 
     Raises:
-        WarehouseError: The embedded server does not start.
-        InvalidSettingError: The URL of the settings cannot be used.
         RequestError: The home folder has no server, or its server has no warehouse.
     """
     if settings.database_url is not None:
@@ -101,20 +97,12 @@ def has_demo(home: Path) -> bool:
 
 
 def sandbox_url(settings: Settings) -> str:
-    """Return the URL of the sandbox on the home folder's embedded server.
-
-    Raises:
-        WarehouseError: The embedded server does not start.
-    """
+    """Return the URL of the sandbox on the home folder's embedded server."""
     return embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
 
 
 @cache
 def embedded_server(home: Path, root_data: Path) -> EmbeddedServer:
-    """Return the embedded server of a home folder, which this process joins once.
-
-    Args:
-        root_data: For root, the folder that holds the data of servers.
-    """
+    """Return the embedded server of a home folder, which this process joins once."""
     make_folders(home)
     return EmbeddedServer(home / EMBEDDED_FOLDER, root_data=root_data)

@@ -29,7 +29,6 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     """Return the error for a refusal of PostgreSQL by any driver; None for another error.
 
     Args:
-        where: The host and the database.
         user: The user of the database, to whom a right is granted.
     """
     driver = getattr(error, "orig", None) or error
@@ -39,8 +38,7 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     data = local_data(where)
     # The drivers say by this class that the database, and not the statement, is the reason.
     is_operational = "OperationalError" in {each.__name__ for each in type(driver).__mro__}
-    is_full = state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data))
-    if is_full:
+    if state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data)):
         folder, room = (str(data / Path(where).name), free_room(data)) if data else (where, "")
         return DatabaseFullError(folder, message, room)
     if state == _READ_ONLY:

@@ -76,14 +76,7 @@ def session(url: sqlalchemy.URL, settings: Mapping[str, str | None] | None = Non
 
 
 def parameters(url: str, settings: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return all parameters of a connection by the names of libpq.
-
-    Args:
-        settings: As in `session`.
-
-    Raises:
-        InvalidSettingError: The URL is not one of PostgreSQL.
-    """
+    """Return all parameters of a connection by the names of libpq; with settings as in `session`."""
     parsed = parsed_url(url).set(drivername="postgresql+psycopg")
     _, given = parsed.get_dialect()().create_connect_args(parsed)
     return {name: str(value) for name, value in given.items()} | session(parsed, settings)

@@ -20,6 +20,7 @@ _URL = re.compile(
 )
 _AUTHORITY = re.compile(r"([^@:]*(:[^@]*)?@)?(?P<hosts>[^@]*)")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^@:\[\]\s]*)(:(?P<port>[^:]*))?")
+_EXAMPLE = "postgresql://user:password@host:5432/database"
 _ENCODED = "write @ as %40, / as %2F, # as %23, ? as %3F, and % as %25 in the user and the password"
 
 
@@ -33,14 +34,11 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
         InvalidSettingError: The URL in a variable cannot be used. No part of it is repeated but a parameter's name.
         RequestError: The URL in an option cannot be used.
     """
-    problem = _problem_of(url)
-    if problem is None:
+    if (problem := _problem_of(url)) is None:
         try:
-            parsed = make_url(url)
+            return make_url(url)
         except (ArgumentError, ValueError):
-            problem = "is not a URL of PostgreSQL, such as postgresql://user:password@host:5432/database"
-        else:
-            return parsed
+            problem = f"is not a URL of PostgreSQL, such as {_EXAMPLE}"
     if name.startswith("--"):
         raise RequestError(
             f"{name}: {problem}", code="InvalidOptionError", step="Correct the option and run the command again."
@@ -60,13 +58,12 @@ def place_of(url: sqlalchemy.URL) -> str:
 
 def _problem_of(url: str) -> str | None:
     """Return what is wrong with a URL."""
-    example = "postgresql://user:password@host:5432/database"
     scheme, separator, _ = url.partition("://")
     backend = scheme.partition("+")[0]
     if not url.strip():
-        return f"is empty; unset it to use the embedded server, or give {example}"
+        return f"is empty; unset it to use the embedded server, or give {_EXAMPLE}"
     if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9]{0,20}", backend):
-        return f"is not a URL of PostgreSQL, such as {example}"
+        return f"is not a URL of PostgreSQL, such as {_EXAMPLE}"
     if backend not in _SCHEMES:
         return f"names the database {backend!r}; use postgresql://"
     match = _URL.fullmatch(url)

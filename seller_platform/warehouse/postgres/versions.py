@@ -47,11 +47,7 @@ class SchemaVersion:
 
     @property
     def lacks_migrations(self) -> bool:
-        """Whether migrations of this program are to be run.
-
-        Raises:
-            WarehouseError: This program may not use the tables.
-        """
+        """Whether migrations of this program are to be run."""
         self.raise_unless_usable()
         return min(self.revision, self.views) < revisions()[-1]
 
