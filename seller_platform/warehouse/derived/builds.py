@@ -20,7 +20,7 @@ from seller_platform.warehouse.derived.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.derived.due import Derived, keep_try, state_of
 from seller_platform.warehouse.derived.tables import BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import holding
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import Database, driver_of, identifiers
 
 # A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
 # them in loops or by merging. Compiling a statement takes longer than the tenth of a second that it runs.
@@ -82,8 +82,6 @@ class Build:
     Attributes:
         window: The month; None where the whole account was built.
         loads: The newest load of each dataset that was read, by the dataset's name.
-        check_results: One for each check of the mart.
-        chart_rows: The rows of the mart's chart.
     """
 
     id: int
@@ -145,8 +143,6 @@ def build_partition(
                 driver.execute(_SETTINGS)
                 bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
                 rows, digest = _replace(driver, mart, bindings)
-                check_results = tuple(evaluate(driver, check, bindings) for check in mart.all_checks)
-                chart_rows = _of_one_currency(rows_of(driver, mart.chart.query, bindings))
                 build = Build(
                     id=bindings[BUILD_ID],
                     mart=mart,
@@ -156,19 +152,13 @@ def build_partition(
                     digest=digest,
                     parameters=chosen,
                     loads=_newest_loads(driver, mart, account, window),
-                    check_results=check_results,
-                    chart_rows=chart_rows,
+                    check_results=tuple(evaluate(driver, check, bindings) for check in mart.all_checks),
+                    chart_rows=_of_one_currency(rows_of(driver, mart.chart.query, bindings)),
                     started_at=started_at,
                     finished_at=datetime.now(UTC),
                 )
-                start, end = (window.start, window.end) if window else (None, None)
-                values = vars(build) | {
-                    "mart": mart.name,
-                    "window_start": start,
-                    "window_end": end,
-                    "version": mart.version,
-                    "run_id": run_id,
-                }
+                days = {"window_start": window and window.start, "window_end": window and window.end}
+                values = vars(build) | days | {"mart": mart.name, "version": mart.version, "run_id": run_id}
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
                 keep_try(
                     connection,
@@ -177,7 +167,7 @@ def build_partition(
                     run_id=run_id,
                     digest=digest,
                     build_id=build.id,
-                    failed_checks=failed_checks(mart, check_results, rows),
+                    failed_checks=failed_checks(mart, build.check_results, rows),
                 )
         except (WarehouseError, InputProblemError) as error:
             if state is not None:
@@ -259,7 +249,7 @@ def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) ->
     parts = {
         "table": mart.identifier,
         "inside": mart.inside,
-        "columns": sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns),
+        "columns": identifiers(column.name for column in mart.columns),
         "query": mart.query,
         "key": sql.SQL(", ").join(positions),
     }

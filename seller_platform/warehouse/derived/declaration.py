@@ -11,6 +11,7 @@ from psycopg import sql
 
 from seller_platform.contract import Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError
+from seller_platform.warehouse.postgres.database import identifiers
 
 MARTS_SCHEMA = "marts"
 
@@ -65,7 +66,6 @@ class MartParameter:
     Attributes:
         doc: One sentence: what it does.
         minimum: The smallest value that makes sense.
-        maximum: The largest.
     """
 
     name: str
@@ -132,15 +132,11 @@ class Mart:
     Attributes:
         name: The table in schema `marts` and the last part of the asset key.
         doc: One sentence: what a row is.
-        columns: In the order of the table.
-        inputs: The datasets it is computed from.
         query: Returns the rows of a partition in the order of `columns`. It is given `account`, the parameters and,
             where the mart is monthly, `first_day` and `end_day`, the first day after the month.
         rules: The texts of files with rules of one's own that the query follows.
         checks: The checks of every partition, without that of its keys.
-        chart: The chart of every partition.
         day: The column whose day places a row in its month; None where a partition is a whole account.
-        parameters: Numbers the query takes.
     """
 
     name: str
@@ -201,7 +197,7 @@ class Mart:
     def all_checks(self) -> tuple[MartCheck, ...]:
         """The check of the keys, then the mart's own checks."""
         doc = f"No two rows of the account have the same {', '.join(self.key)}."
-        key = sql.SQL(", ").join(map(sql.Identifier, self.key))
+        key = identifiers(self.key)
         duplicates = sql.SQL(_DUPLICATES).format(key=key, table=self.identifier, inside=self.inside)
         return (MartCheck("keys_are_unique", doc, duplicates), *self.checks)
 

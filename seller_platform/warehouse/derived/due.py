@@ -45,12 +45,12 @@ input (name, is_required, is_monthly, months_before, months_after) AS (
                          %(months_before)s::int[], %(months_after)s::int[])
 ),
 changed AS (
-    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, NULL AS problem,
+    SELECT dataset AS name, CASE WHEN %(is_of_all)s THEN '' ELSE account END AS account, month, NULL AS problem,
            hashtextextended(concat_ws('|', dataset, account, month, changed_load_id, extract(epoch FROM pruned_at),
                                   cardinality(array_remove(days_read, NULL))), 0)
                AS change
     FROM platform.slices
-    WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
+    WHERE dataset = ANY (%(input)s) AND (%(is_of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL
     SELECT name, account, month, NULL, hashtextextended(concat_ws('|', name, month, changed_build_id), 0)
     FROM platform.derived_partitions
@@ -135,7 +135,6 @@ class DerivedInput(NamedTuple):
     """A dataset or a mart that something is computed from.
 
     Attributes:
-        is_required: Whether there is nothing to compute before it was loaded.
         is_monthly: Whether a month is computed from months of it, and not from all of the account.
     """
 
@@ -152,7 +151,6 @@ class Derived:
 
     Attributes:
         version: Of the query with its rules and parameters, or of the columns: the same inputs give the same rows.
-        is_monthly: Whether a partition is an account's month.
         inputs: What decides whether a partition changed.
         folder: Of the files; empty for a mart.
         is_of_all: Whether there is a single partition of all accounts.
@@ -223,9 +221,6 @@ class PartitionState(msgspec.Struct, frozen=True):
         """Return why it must not be built; None if no input has a problem.
 
         An input that is not required stops a mart, too, unless it was never tried.
-
-        Args:
-            key_prefix: What stands before the names of assets.
         """
         if self.problem is None:
             return None
@@ -249,11 +244,7 @@ def partition_states(
         only_due: Only those that a run should make now. One that failed, or was made without a run and not reported, is
             due once an input changed, or an hour later.
     """
-    bindings: dict[str, Any] = {
-        "folder": derived.folder,
-        "name": derived.name,
-        "version": derived.version,
-        "of_all": derived.is_of_all,
+    bindings: dict[str, Any] = vars(derived) | {
         "of_months": derived.is_monthly,
         "accounts": [EVERY_ACCOUNT] if derived.is_of_all else list(accounts),
         "months": [month.start for month in months] if derived.is_monthly else [None],
@@ -289,15 +280,9 @@ def keep_try(
 
     Args:
         digest: Of what was made; None after an error.
-        build_id: The number of the build of a mart.
-        failed_checks: What contradicts its checks, by name.
     """
-    values = {
+    values = msgspec.structs.asdict(state) | {
         "folder": derived.folder,
-        "name": derived.name,
-        "account": state.account,
-        "month": state.month,
-        "fingerprint": state.fingerprint,
         "run_id": run_id,
         "now": utc_now(),
         "digest": digest,

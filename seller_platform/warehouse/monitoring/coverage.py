@@ -76,12 +76,10 @@ def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage
     lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}
     return [
         Coverage(
-            dataset=dataset,
-            account=account,
-            settles_after_days=days.settles_after(lookbacks[dataset])
-            if (days := settled.get((dataset, account)))
-            else None,
-            **dict(zip(_FACTS, stored.get((dataset, account), repeat(None)), strict=False)),
+            dataset=pair[0],
+            account=pair[1],
+            settles_after_days=settled[pair].settles_after(lookbacks[pair[0]]) if pair in settled else None,
+            **dict(zip(_FACTS, stored.get(pair, repeat(None)), strict=False)),
         )
-        for dataset, account in pairs
+        for pair in pairs
     ]

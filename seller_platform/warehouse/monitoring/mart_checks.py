@@ -11,7 +11,7 @@ from seller_platform.warehouse.derived.builds import evaluate, failed_checks, ro
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import KEPT_CHECKS, Derived, partition_states
 from seller_platform.warehouse.derived.tables import BUILD_ID
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import Database, driver_of, identifiers
 
 _CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
 _BUILT = """
@@ -51,7 +51,7 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
     month: sql.Composable = sql.SQL("NULL::date")
     if mart.day:
         month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
-    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
+    columns = identifiers(column.name for column in mart.columns)
     statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
     evaluated = []
     with database.begin() as connection:
@@ -65,11 +65,9 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
             if row["is_in_doubt"] or (row["account"], row["month"]) not in unchanged:
                 window = row["month"] and Window.month_of(row["month"])
                 bindings = mart.bindings(row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
-                failed = failed_checks(
-                    mart, [evaluate(driver, check, bindings) for check in mart.all_checks], row["rows"]
-                )
-                facts = {"mart": mart.name, "account": row["account"], "month": row["month"]}
-                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed)})
+                results = [evaluate(driver, check, bindings) for check in mart.all_checks]
+                failed = failed_checks(mart, results, row["rows"])
+                driver.execute(_KEEP_CHECKS, {**row, "mart": mart.name, "failed": Jsonb(failed)})
                 evaluated.append((row["account"], window))
     return evaluated
 

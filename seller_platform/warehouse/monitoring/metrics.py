@@ -23,7 +23,6 @@ class LoadMeasures:
     """What receipts say of a dataset and an account.
 
     Attributes:
-        loads: Receipts.
         seconds: Time spent in all loads.
         read_at: When the last published load ended; None if there is none.
     """

@@ -146,11 +146,7 @@ def slice_problems(
 
 
 def failing(found: Iterable[Problem], fail_on: str = "error") -> tuple[Problem, ...]:
-    """Return the problems that let a command fail: errors, or warnings too, that are not acknowledged.
-
-    Args:
-        fail_on: error, warning or never.
-    """
+    """Return the problems that let a command fail: errors, or warnings too, that are not acknowledged; or never any."""
     severities = {"error": ("error",), "warning": ("error", "warning")}.get(fail_on, ())
     return tuple(each for each in found if each.severity in severities and each.acknowledged_by is None)
 
@@ -169,14 +165,11 @@ def to_report(found: Iterable[Problem], now: datetime) -> tuple[Problem, ...]:
 
     A list of accounts is requested again within minutes without a run.
     """
+    before, of_list = now - _ACCOUNTS_FAIL_FOR, ("failed", "accounts")
     return tuple(
         each
         for each in failing(found, "warning")
-        if each.kind != "failed"
-        or each.dataset != "accounts"
-        or each.run_id
-        or each.since is None
-        or each.since < now - _ACCOUNTS_FAIL_FOR
+        if (each.kind, each.dataset) != of_list or each.run_id or each.since is None or each.since < before
     )
 
 
@@ -225,7 +218,6 @@ def acknowledge(
     Args:
         account: The key or the title of an account, or the name of a connection; None for all.
         accounts: The keys of accounts and names of connections whose problems may be acknowledged; None for all.
-        month: Its first day.
         until: The last day; without it, until the problem ends or gets worse.
 
     Raises:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-from sqlalchemy import RowMapping, text
+from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.warehouse.postgres.database import Database
@@ -51,8 +51,8 @@ _CHANGED = """
     WHERE load.finished_at >= :since AND load.changed AND changed.day ~ '^[0-9-]{10}$'
 """
 _RESTATED = text(f"""
-    SELECT changed.dataset, changed.account, min(day) AS first_day, max(day) AS last_day, sum(came) AS came,
-           sum(went) AS went, sum(amount) AS amount, account.currency_code
+    SELECT changed.dataset, changed.account, min(day), max(day), CAST(sum(came) AS bigint), CAST(sum(went) AS bigint),
+           sum(amount), account.currency_code
     FROM ({_CHANGED}) AS changed
     JOIN platform.accounts AS account ON account.key = changed.account
     WHERE EXISTS (
@@ -75,19 +75,10 @@ def activity_since(database: Database, since: datetime) -> Activity:
     """Return what was read since a moment, and which days of before changed; the largest amounts come first."""
     with database.begin() as connection:
         loads, came = connection.execute(_READ, {"since": since}).one()
-        rows = connection.execute(_RESTATED, {"since": since}).mappings().all()
-    return Activity(loads, int(came), tuple(_restatement(row) for row in rows))
-
-
-def _restatement(row: RowMapping) -> Restatement:
-    money = dataset_named(row["dataset"]).money
-    return Restatement(
-        row["dataset"],
-        row["account"],
-        row["first_day"],
-        row["last_day"],
-        int(row["came"]),
-        int(row["went"]),
-        row["amount"] if money else None,
-        f"{money[0].name} {row['currency_code'] or ''}".strip() if money else None,
-    )
+        rows = connection.execute(_RESTATED, {"since": since}).all()
+    restatements = []
+    for dataset, *facts, amount, currency in rows:
+        money = dataset_named(dataset).money
+        of_money = (amount, f"{money[0].name} {currency or ''}".strip()) if money else (None, None)
+        restatements.append(Restatement(dataset, *facts, *of_money))
+    return Activity(loads, int(came), tuple(restatements))

@@ -61,17 +61,12 @@ def open_errors(
     """
     names = [source.name] if isinstance(source, Dataset) else [source.table, *(each.name for each in source.datasets)]
     accounts = None if partitions is None else {account for account, _ in partitions}
-    return [
-        each
-        for each in slice_problems(database, names, accounts=accounts)
-        if each.severity == "error"
-        and each.acknowledged_by is None
-        and (
-            partitions is None
-            or each.month is None
-            or not {*partitions}.isdisjoint({(each.account, None), (each.account, _month(each.month))})
-        )
-    ]
+    found = slice_problems(database, names, accounts=accounts)
+    errors = [each for each in found if each.severity == "error" and each.acknowledged_by is None]
+    if partitions is None:
+        return errors
+    months = ({(each.account, None), (each.account, _month(each.month))} for each in errors)
+    return [each for each, of in zip(errors, months, strict=True) if each.month is None or of & {*partitions}]
 
 
 def _month(first_day: date | None) -> Window | None:

@@ -39,7 +39,6 @@ class SliceStates:
     """The states of all slices that should be stored.
 
     Attributes:
-        accounts: The accounts that are listed today.
         datasets: The datasets that are refreshed, dated ones first. Those that no upstream offers are left out.
         months: The months of history, oldest first.
         troubled: The states of a dataset's name and an account's key: one for each month, or one for a snapshot. Pairs
@@ -70,19 +69,16 @@ class SliceStates:
     @cached_property
     def _troubled_months(self) -> Mapping[str, Sequence[SliceState]]:
         dated = [dataset.name for dataset in self.datasets if dataset.is_dated]
-        worst: dict[str, Sequence[SliceState]] = {}
+        worst: dict[str, list[SliceState]] = {}
         for account in self.accounts:
-            states = [of_pair for name in dated if (of_pair := self.troubled.get((name, account.key)))]
-            if states:
+            of_datasets = [of_pair for name in dated if (of_pair := self.troubled.get((name, account.key)))]
+            for states in zip(*of_datasets, strict=True):
+                of_month = max(states, key=_SEVERITY.index)
                 # A month of which some datasets are loaded is not missing.
-                worst[account.key] = [_worst(of_month, len(dated)) for of_month in zip(*states, strict=True)]
+                if of_month is SliceState.MISSING and not (len(states) == len(dated) and {*states} == {of_month}):
+                    of_month = SliceState.INCOMPLETE
+                worst.setdefault(account.key, []).append(of_month)
         return worst
-
-
-def _worst(states: Sequence[SliceState], datasets: int) -> SliceState:
-    worst = max(states, key=_SEVERITY.index)
-    is_partly = worst is SliceState.MISSING and not (len(states) == datasets and set(states) == {worst})
-    return SliceState.INCOMPLETE if is_partly else worst
 
 
 _READ_AT = text("SELECT dataset, account, max(read_at) FROM platform.slices WHERE read_at IS NOT NULL GROUP BY 1, 2")
@@ -101,14 +97,11 @@ def slice_states(
     Days count as missing when a daily refresh should have brought them.
 
     Args:
-        since: The first day of history.
-        refreshed: The datasets that are read.
         listed: The accounts that are read; by default all that are listed today.
     """
     newest_day = max(now.astimezone(UTC).date(), since)
     months = [Window.month_of(each.start) for each in Window(since, newest_day + timedelta(days=1)).months()]
-    with database.begin() as connection:
-        read_at = {(name, account): moment for name, account, moment in connection.execute(_READ_AT)}
+    read_at = {(name, account): moment for name, account, moment in database.execute(_READ_AT)}
     offered = {name for name, _ in read_at}
     datasets = [each for each in refreshed if not each.is_computed or each.name in offered]
     datasets.sort(key=lambda dataset: not dataset.is_dated)

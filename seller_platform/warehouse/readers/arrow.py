@@ -43,7 +43,7 @@ def read_arrow(
     Raises:
         InexactNumberError: A number has more digits than its type. Never where numbers are text.
         NotLoadedError: A part, or a month of it, was never loaded; see `require_loaded`.
-        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+        RequestError: The relation has no such parts.
     """
     chosen = None if parts is None else tuple(parts)
     require_loaded(database, relation, chosen)
@@ -54,11 +54,7 @@ def read_arrow(
 
 
 def read_floats(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> pa.Table:
-    """Return the rows as `read_arrow` does, with money and numbers as the nearest double.
-
-    Raises:
-        NotLoadedError: A part, or a month of it, was never loaded; see `require_loaded`.
-    """
+    """Return the rows as `read_arrow` does, with money and numbers as the nearest double."""
     table = read_arrow(database, relation, parts, numbers_as_text=True)
     types = [pa.float64() if kind in (Kind.MONEY, Kind.NUMBER) else _TYPES[kind] for _, kind in relation.columns]
     return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))
@@ -73,15 +69,13 @@ def read_batches(
     beside: Iterable[tuple[str, Kind]] = (),
     rows_per_batch: int = ROWS_PER_BLOCK,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parts in batches, of which one is in memory.
+    """Yield the rows of the parts, as `read_blocks` does, in batches, of which one is in memory.
 
     Args:
-        connection: In a transaction, which can only read from then on.
         beside: Further columns of the table, which come last.
 
     Raises:
         InexactNumberError: A number has more digits than its type.
-        RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     columns = (*relation.columns, *beside)
     names = [name for name, _ in columns]

@@ -22,15 +22,11 @@ def read_frames(
     One statement reads them. The account key is the first column, the row's local day the second unless the relation
     has a day of its own. Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone,
     timestamps `datetime64[us, UTC]`. Money and numbers are `object` columns of `Decimal`, exact as sent. JSON is
-    decoded, its numbers as `Decimal`. Nulls are `<NA>`, `NaT` and None.
+    decoded, its numbers as `Decimal`. Nulls are `<NA>`, `NaT` and None. Its errors are those of `read_arrow`.
 
     Args:
         parts: None asks for every account that was ever loaded.
         as_floats: Return money and numbers as `float64`, which is not exact.
-
-    Raises:
-        NotLoadedError: A part, or a month of it, was never loaded.
-        RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     # Both take a while to import.
     import pandas as pd
@@ -39,14 +35,12 @@ def read_frames(
     from seller_platform.warehouse.readers.arrow import read_arrow, read_floats
 
     nullable = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    read_table = read_floats if as_floats else partial(read_arrow, numbers_as_text=True)
-    table = read_table(database, relation, parts)
+    table = (read_floats if as_floats else partial(read_arrow, numbers_as_text=True))(database, relation, parts)
     frame = {}
     for name, kind in relation.columns:
         column = table[name]
         if kind in _OBJECTS and column.type == pa.string():
-            read = _OBJECTS[kind]
-            values = [None if text is None else read(text) for text in column.to_pylist()]
+            values = [None if text is None else _OBJECTS[kind](text) for text in column.to_pylist()]
             frame[name] = pd.Series(values, dtype="object")
         elif kind is Kind.DATE:
             frame[name] = column.to_pandas(date_as_object=False).astype("datetime64[s]")

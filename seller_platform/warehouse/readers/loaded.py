@@ -103,8 +103,8 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         "firsts": [window and window.start for window in windows],
         "ends": [window and window.end for window in windows],
     }
-    statement = _ABSENT.format(**tables, loads=_LOADS.format(**tables))
-    absent = database.execute(text(statement), bound).mappings().all()
+    statement = text(_ABSENT.format(**tables, loads=_LOADS.format(**tables)))
+    absent = database.execute(statement, bound).mappings().all()
     if not absent:
         return
     first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]

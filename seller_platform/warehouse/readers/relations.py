@@ -20,7 +20,7 @@ from seller_platform.warehouse.derived.declaration import Mart, MartColumn
 from seller_platform.warehouse.derived.due import Derived, DerivedInput
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.receipts import joined
-from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.database import driver_of, identifiers
 from seller_platform.warehouse.schema.tables import HISTORY
 
 ACCOUNT = "account"
@@ -164,15 +164,13 @@ def read_blocks(
 ) -> Iterator[bytes]:
     """Yield the rows of parts as CSV: by account, then as the API lists them.
 
-    A null is an empty field, an empty text is `""`, and timestamps are in UTC. Rows of several parts come once.
+    A null is an empty field, an empty text is `""`, and timestamps are in UTC. Rows of several parts come once. The
+    errors are those of `merged`.
 
     Args:
         connection: In a transaction, which can only read from then on.
         parts: None asks for every account.
         columns: Columns of the table; the relation's own, or those of its bookkeeping.
-
-    Raises:
-        RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     statement, bindings = _query(relation, parts, columns)
     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
@@ -231,8 +229,8 @@ def _query(
     ties = [name for name, _ in relation.columns if name not in (ACCOUNT, *relation.order)]
     day = sql.Identifier(relation.day or "")
     filled = {
-        "columns": _listed(columns),
-        "order": _listed([ACCOUNT, *relation.order, *ties]),
+        "columns": identifiers(columns, "stored"),
+        "order": identifiers([ACCOUNT, *relation.order, *ties], "stored"),
         "table": relation.source,
         "moment": sql.Literal(relation.as_of or "infinity"),
         "day": day,
@@ -254,8 +252,7 @@ def _query(
             "firsts": [selection.window and selection.window.start for selection in selections],
             "ends": [selection.window and selection.window.end for selection in selections],
         }
-    template = _SNAPSHOTS if relation.keeps_snapshots else _PARTS
-    return sql.SQL(template).format(parts=given, **filled), bindings
+    return sql.SQL(_SNAPSHOTS if relation.keeps_snapshots else _PARTS).format(parts=given, **filled), bindings
 
 
 def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
@@ -279,7 +276,3 @@ def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
         chosen = whole or joined([window for window in windows if window is not None])
         selections += [Selection(account, window) for window in chosen]
     return selections
-
-
-def _listed(columns: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier("stored", column) for column in columns)

@@ -13,7 +13,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
-from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.database import driver_of, identifiers
 from seller_platform.warehouse.schema.comments import create_view
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
 
@@ -175,7 +175,7 @@ def create_functions(connection: Connection) -> None:
             "columns": sql.SQL(", ").join(
                 sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items()
             ),
-            "names": sql.SQL(", ").join(map(sql.Identifier, types)),
+            "names": identifiers(types),
             "stored": sql.Identifier(SELLER, table),
             "former": sql.Identifier(HISTORY, table),
         }
@@ -195,8 +195,7 @@ def create_functions(connection: Connection) -> None:
                 former = sql.Identifier(f"{_FORMER}{token_hex(4)}_{name.format(table)}")
                 driver.execute(_RENAME.format(function, former))
                 driver.execute(statement)
-            described = comment.format(f"{SELLER}.{table}")
-            driver.execute(_COMMENT.format(function, sql.Literal(described)))
+            driver.execute(_COMMENT.format(function, sql.Literal(comment.format(f"{SELLER}.{table}"))))
 
 
 def drop_former_functions(connection: Connection) -> None:
@@ -213,7 +212,7 @@ def create_latest_views(connection: Connection) -> None:
     for dataset in [each for each in DATASETS if each.keeps_snapshots]:
         columns = dict(driver.execute(_COLUMNS_OF_TABLE, [dataset.table]).fetchall())
         query = _LATEST.format(
-            columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name in columns),
+            columns=identifiers(columns, "stored"),
             day=sql.Identifier(dataset.slice_column),
             table=sql.Identifier(SELLER, dataset.name),
             name=sql.Literal(dataset.name),

@@ -102,12 +102,9 @@ WHERE problem.kind = 'retired'
 def create_problems(connection: Connection, sources: Sequence[ProblemSource]) -> None:
     """Create the view anew."""
     absent = ", ".join(f"{value} AS {name}" for name, value in _ABSENT.items())
-    columns = ", ".join(_COLUMNS).replace(
-        "exit_code", f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
-    )
+    exit_code = f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
+    columns = ", ".join(_COLUMNS).replace("exit_code", exit_code)
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
-    view, comment = (
-        sql.SQL(_VIEW).format(sql.SQL(" UNION ALL ".join(selects))),
-        "What is wrong now, one row for each thing.",
-    )
+    view = sql.SQL(_VIEW).format(sql.SQL(" UNION ALL ".join(selects)))
+    comment = "What is wrong now, one row for each thing."
     create_view(driver_of(connection), "platform.problems", view, comment, _COLUMNS | _ACKNOWLEDGED)

@@ -138,7 +138,7 @@ def reader_url(database: Database, settings: Settings) -> str:
 
     Raises:
         InvalidSettingError: The URL of the settings cannot be used.
-        ReaderError: A role of the embedded server has the name of its reader, and was made for something else.
+        ReaderError: As `embedded_reader` does.
     """
     if settings.database_url is None:
         return embedded_reader(database)
@@ -173,7 +173,6 @@ def open_reading(url: str, *, seconds: float = 30.0, connections: int = 2) -> Da
 
     Args:
         seconds: How long a statement may take.
-        connections: How many connections may be open at once.
     """
     settings = _SETTINGS | {"statement_timeout": f"{round(seconds * 1000)}"}
     return Database(url, connections=connections, settings=settings)

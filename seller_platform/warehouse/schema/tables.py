@@ -112,8 +112,7 @@ def belonging(
 
 
 def _transaction(comment: str) -> Column[Any]:
-    number = text("pg_current_xact_id()")
-    return required("transaction_id", TransactionNumber, server_default=number, comment=comment)
+    return required("transaction_id", TransactionNumber, server_default=text("pg_current_xact_id()"), comment=comment)
 
 
 def _load_ids(name: str, comment: str) -> Column[Any]:
@@ -450,7 +449,5 @@ def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> Co
     With a window, only those whose own window shares a day with it.
     """
     load = PUBLISHED_LOADS.c
-    condition = and_(load.dataset == dataset.name, load.account == account)
-    if window is None:
-        return condition
-    return and_(condition, load.window_start < window.end, load.window_end > window.start)
+    of_days = () if window is None else (load.window_start < window.end, load.window_end > window.start)
+    return and_(load.dataset == dataset.name, load.account == account, *of_days)
