@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -54,8 +55,7 @@ def _fill(database: Database, home: Path) -> None:
     for total in ("12345.67", "7654321.00"):
         sold = ("Shipped", Decimal(total), "EUR", 1, "SKU-1", "A", "Cup", "2026-03-01")
         store_slice(database, ORDERS, MARCH, [(ORDER, "2026-03-01T10:00:00Z", *sold)], KEY)
-    doubt = Doubt("others", REASON, 710, 210, {})
-    notes = {"held": doubt.note}
+    notes = {"held": msgspec.to_builtins(Doubt("others", REASON, 710, 210, {}))}
     store_receipt(database, dataset_named("transactions"), KEY, MARCH, verdict="held", changed=False, notes=notes)
     refused = CheckFailedError("the upstream answered 403: this user may not read the sales of this account")
     keep_refusal(database, dataset_named("daily_product_sales"), KEY, MARCH, refused, run_id=None)

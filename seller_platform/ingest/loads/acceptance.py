@@ -21,8 +21,6 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
 
     Args:
         loader: Reads it. Days are judged as by a refresh of it, so that both judge by one rule.
-        by: Who accepts it, for the receipt.
-        why: The reason, for the receipt.
 
     Raises:
         RequestError: The load has no receipt.
@@ -47,12 +45,7 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
 
 
 def _held_reading(database: Database, load_id: int) -> tuple[Receipt, Receipt]:
-    """Return a held reading, and the last one of its slice, which a refresh may have held again since.
-
-    Raises:
-        RequestError: The load has no receipt.
-        NotHeldError: It was not held, or a later reading was published.
-    """
+    """Return a held reading, and the last one of its slice, which a refresh may have held again since."""
     accepted, holds = receipt_of(database, load_id), open_holds(database)
     is_dated = dataset_named(accepted.dataset).is_dated
     for each in holds:

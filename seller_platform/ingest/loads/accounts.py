@@ -60,9 +60,7 @@ def discover(
     one is, also where its API could not be opened.
 
     Args:
-        api: Opens the API of a connection.
-        run_id: The Dagster run, for the receipt.
-        second_reading_seconds: The pause before that.
+        second_reading_seconds: The pause before the second reading.
         accepted: The doubt of a held list; a list that says the same is published.
         repairs: Who asked to store what is listed: rows are compared by value.
 
@@ -126,10 +124,8 @@ def _discover(
 def read_accounts(api: SellerApi, database: Database, load: Load) -> tuple[Discovered, str]:
     """Read the list of a connection's accounts into the spool of a load; return it as `with_keys` does.
 
-    No other connection gives keys to accounts until the load ends: it may list the same ones.
-
-    Raises:
-        SellerPlatformError: As `discover` does.
+    No other connection gives keys to accounts until the load ends: it may list the same ones. The errors are those of
+    `discover`.
     """
     discovered = fetch_accounts(api, load.slice.account)
     load.hold("account keys")

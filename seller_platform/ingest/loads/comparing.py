@@ -83,12 +83,9 @@ class SliceComparer(SliceLoader):
     compared: dict[SliceRequest, tuple[int, RowsApart]] = field(default_factory=dict)
 
     def load(self, request: SliceRequest) -> Receipt | None:
-        """Compare a slice, and load it if it differs and is to be repaired.
+        """Compare a slice, and load it if it differs and is to be repaired, as `load_slice` and `discover` do.
 
         The list of a connection's accounts is a slice, too; the name of the connection stands for the account.
-
-        Raises:
-            SellerPlatformError: As `load_slice` and `discover` do.
         """
         account = None if request.dataset == ACCOUNTS else account_of(self.database, request.account)
         name = request.account if account is None else account.connection

@@ -57,9 +57,7 @@ class SliceLoader:
     """Loads slices in this process; threads may share it.
 
     Attributes:
-        api: Returns the API of a connection.
         now: The moment that decides which days an account has.
-        run_id: The Dagster run, for receipts.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
         on_wait: Receives a slice that waits for the upstream or the warehouse, and the reason; threads call it.
     """
@@ -72,11 +70,7 @@ class SliceLoader:
     on_wait: Callable[[SliceRequest, str], None] = log_wait
 
     def load(self, request: SliceRequest) -> Receipt | None:
-        """Load the days of a request that are due; return None if there are none.
-
-        Raises:
-            SellerPlatformError: As `load_slice` does.
-        """
+        """Load the days of a request that are due, as `load_slice` does; return None if there are none."""
         account = account_of(self.database, request.account)
         api = self.api(account.connection).listening(lambda wait: self.on_wait(request, str(wait)))
         window = window_to_load(self.database, account, request, now=self.now)

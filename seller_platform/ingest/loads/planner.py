@@ -102,10 +102,7 @@ class Planner:
     """Plans what is read of some accounts at a moment.
 
     Attributes:
-        accounts: The accounts to read.
         since: The first day of interest of dated datasets.
-        adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
-        requests_per_day: How many requests each connection may send on one day; None for any number.
         refresh_at: The time (UTC) of the first refresh of a day.
     """
 

@@ -59,7 +59,6 @@ class _Opening:
     Attributes:
         requests: Limits the requests of all loading processes together.
         names_demo: Whether the commands in messages have `--demo`.
-        logs_json: Whether logs are JSON.
         environment: The variables of this process, which may have changed since the server of the forks began.
     """
 
@@ -86,11 +85,7 @@ class _Process:
     has_died: bool = False
 
     def load(self, *arguments: object) -> Receipt | None:
-        """Load a slice, and return or raise what `_load` does.
-
-        Raises:
-            _DiedError: The process has died.
-        """
+        """Load a slice, and return or raise what `_load` does; if the process has died, a `_DiedError`."""
         try:
             pipe = self._started()
             pipe.send(arguments)
@@ -147,11 +142,7 @@ class LoadingProcesses:
             self._idle.put(process)
 
     def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
-        """Load a slice in one of the processes; where one has died, by the loader.
-
-        Raises:
-            SellerPlatformError: As `load_slice` does.
-        """
+        """Load a slice as `load_slice` does, in one of the processes; where one has died, by the loader."""
         process = self._idle.get()
         try:
             if not process.has_died:

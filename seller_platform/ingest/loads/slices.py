@@ -18,7 +18,7 @@ from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.days_due import AccountDay, days_due, days_read
 from seller_platform.warehouse.loads.expectations import skus_of_account
 from seller_platform.warehouse.loads.holds import Accepted, Judge
-from seller_platform.warehouse.loads.receipts import Receipt, Slice, held_error, was_loaded, why_it_waits
+from seller_platform.warehouse.loads.receipts import Receipt, Slice, doubt_of, slice_of, was_loaded, why_it_waits
 from seller_platform.warehouse.loads.slices import Load, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -32,7 +32,6 @@ class SliceRequest:
     Attributes:
         month: The month, or only some days of one.
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
-        is_second: It was read before, and the reading was implausible.
         lookback_days: How many days back rows may still change; by default as the dataset says.
         by_value: On whose behalf the stored rows are compared by value: nothing that earlier loads kept is believed.
         accepted: The doubt of a held reading; a reading that says the same is published.
@@ -73,7 +72,6 @@ def load_slice(
 
     Args:
         window: Local days of the account, as `window_to_load` returns them.
-        run_id: The Dagster run, for the receipt.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -90,8 +88,7 @@ def load_slice(
     dataset, accepted = request.dataset, request.accepted
     started_at = utc_now()
     settled, was_settled = _settled_days(database, account, request, window, started_at=started_at)
-    is_second = request.is_second or accepted is not None
-    judge = Judge(settled, is_second=is_second, accepted=accepted)
+    judge = Judge(settled, is_second=request.is_second or accepted is not None, accepted=accepted)
     slice_ = Slice.of(account, dataset, window)
     if dataset.is_dated and (why := why_it_waits(database, account)):
         raise ReadingHeldError(str(slice_), why[1], why[0])
@@ -106,11 +103,7 @@ def load_slice(
 
 
 def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
-    """Read a slice's list, or the costs of the account's products, into the spool of a load.
-
-    Raises:
-        SellerPlatformError: As `load_slice` does.
-    """
+    """Read a slice's list, or the costs of the account's products, into the spool of a load, as `load_slice` does."""
     dataset, window, spool = load.slice.dataset, load.slice.window, load.spool
     is_lookup = dataset.source is Source.PRODUCT_LOOKUP
     skus = skus_of_account(database, account.key) if is_lookup else []
@@ -134,13 +127,9 @@ def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: 
 
 
 def published(receipt: Receipt) -> Receipt:
-    """Return the receipt of a published reading.
-
-    Raises:
-        ReadingHeldError: The reading is held.
-    """
+    """Return the receipt of a published reading; one that is held is a `ReadingHeldError`."""
     if receipt.verdict is CountVerdict.HELD:
-        raise held_error(receipt)
+        raise ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
     return receipt
 
 

@@ -48,15 +48,8 @@ def _stored(current: Span, receipt: Receipt) -> Receipt:
         "seconds": round(receipt.seconds, 3),
     }
     current.set_attributes(with_values(_named(attributes)))
-    _LOG.info(
-        "%s of %s, %s: %d rows, %s",
-        receipt.dataset,
-        receipt.account,
-        receipt.window,
-        receipt.rows,
-        receipt.verdict,
-        extra=facts(**attributes),
-    )
+    values = (receipt.dataset, receipt.account, receipt.window, receipt.rows, receipt.verdict)
+    _LOG.info("%s of %s, %s: %d rows, %s", *values, extra=facts(**attributes))
     return receipt
 
 

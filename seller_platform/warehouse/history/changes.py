@@ -130,15 +130,14 @@ def _rows(
         came = _of_account(dataset, stored, account, window).where(stored.c.load_id.in_(loads))
         return _fetched(connection, went), _fetched(connection, came)
     kept = stored.c.load_id.not_in(loads)
-    days = [
-        connection.execute(select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, *conditions))
-        for table, conditions in ((former, [gone]), (stored, [kept]))
-    ]
-    then = [result.scalar_one() for result in days]
+    days = (
+        connection.execute(select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, condition))
+        for table, condition in ((former, gone), (stored, kept))
+    )
+    newest_then = max((day for result in days for day in result.scalars() if day is not None), default=None)
     # The newest snapshot may have no rows.
     newest = select(SLICES.c.newest_day).where(SLICES.c.dataset == dataset.name, SLICES.c.account == account)
     now = connection.execute(newest).scalar_one()
-    newest_then = max((day for day in then if day is not None), default=None)
     went_rows = [
         row
         for table, condition in ((former, gone), (stored, kept))

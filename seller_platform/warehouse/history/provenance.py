@@ -20,7 +20,7 @@ from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history
 
 ROWS_AT_MOST = 20
 
-_LOAD_ID, _PAGE, _EXTRA = "load_id", "page", "extra"
+_LOAD_ID, _PAGE = "load_id", "page"
 _REPORT_ID, _SKU = "report_id", "sku"
 
 _Row: TypeAlias = Mapping[Any, Any]
@@ -127,11 +127,9 @@ def explain(
 
     Args:
         conditions: Values by column, spelled as PostgreSQL reads them.
-        account: The key of the account; None for the rows of every account.
 
     Raises:
-        RequestError: A value cannot be one of its column.
-        RequestError: No stored row meets them.
+        RequestError: A value cannot be one of its column, or no stored row meets them.
         UnknownAccountError: No account has that key.
     """
     if account is not None:
@@ -139,8 +137,7 @@ def explain(
     try:
         count, origins = _explained(database, dataset, _condition(dataset, table_for(dataset), conditions, account))
     except DataError as error:
-        reason = str(error.orig).partition("\n")[0]
-        raise _invalid_key(dataset, reason) from None
+        raise _invalid_key(dataset, str(error.orig).partition("\n")[0]) from None
     if not origins:
         named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
         of = f" of {account}" if account else ""
@@ -164,9 +161,7 @@ def explain_days(
     """Return how many rows of a dated dataset are stored of days, and the origin of the first ones.
 
     Args:
-        accounts: The keys of the accounts.
         skus: Only rows of these products; without any, of all.
-        limit: The most origins.
     """
     columns = table_for(dataset).c
     days = and_(columns[LOCAL_DAY] >= window.start, columns[LOCAL_DAY] < window.end)
@@ -220,30 +215,22 @@ def _history(connection: Connection, dataset: Dataset, row: _Row) -> list[Receip
     if dataset.slicing is Slicing.CONNECTION:
         statement = statement.where(LOADS.c.account == row[dataset.slice_column])
     else:
-        day = row[LOCAL_DAY]
-        statement = statement.where(
-            LOADS.c.account == row["account"], LOADS.c.window_start <= day, LOADS.c.window_end > day
-        )
+        of_day = (LOADS.c.window_start <= row[LOCAL_DAY], LOADS.c.window_end > row[LOCAL_DAY])
+        statement = statement.where(LOADS.c.account == row["account"], *of_day)
     if dataset.source is Source.REPORT:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == row[_REPORT_ID])
-    rows = connection.execute(statement.order_by(LOADS.c.id)).mappings()
-    return list(map(Receipt.of, rows))
+    return [Receipt.of(row) for row in connection.execute(statement.order_by(LOADS.c.id)).mappings()]
 
 
 def _former(connection: Connection, dataset: Dataset, row: _Row) -> list[FormerVersion]:
     if not dataset.key:
         return []
     table = history_of(dataset)
-    same = and_(
-        table.c.account == row["account"],
-        *(
-            table.c[name].is_not_distinct_from(row[name])
-            for name in (*dataset.key, *(tag.name for tag in dataset.tags))
-        ),
-    )
+    key = (*dataset.key, *(tag.name for tag in dataset.tags))
+    same = [table.c.account == row["account"], *(table.c[name].is_not_distinct_from(row[name]) for name in key)]
     if dataset.keeps_snapshots:
-        same = and_(same, table.c[LOCAL_DAY] == row[LOCAL_DAY])
-    versions = connection.execute(select(table).where(same).order_by(table.c.gone_load_id, table.c.load_id)).mappings()
+        same.append(table.c[LOCAL_DAY] == row[LOCAL_DAY])
+    versions = connection.execute(select(table).where(*same).order_by(table.c.gone_load_id, table.c.load_id)).mappings()
     names = [column.name for column in (*dataset.columns, *dataset.tags)]
     return [
         FormerVersion(
@@ -271,7 +258,7 @@ def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: Ac
     ]
     return Provenance(
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
-        extra=row[_EXTRA],
+        extra=row["extra"],
         account=row["account"],
         local_day=row.get(LOCAL_DAY),
         connection=row.get("connection"),

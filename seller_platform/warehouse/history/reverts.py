@@ -34,9 +34,8 @@ def revert(database: Database, load_id: int) -> Receipt:
     Later loads of the window are undone with it. Rows that go move to schema `history` as with any load.
 
     Raises:
-        RequestError: The load has no receipt.
-        RequestError: The load cannot be reverted: its reading was held, nothing was loaded before it, or it is a list
-            of accounts, which other tables follow.
+        RequestError: The load has no receipt, or cannot be reverted: its reading was held, nothing was loaded before
+            it, or it is a list of accounts, which other tables follow.
     """
     undone, started_at = receipt_of(database, load_id), utc_now()
     slice_ = slice_of(undone)
@@ -49,8 +48,7 @@ def revert(database: Database, load_id: int) -> Receipt:
         )
     of_days = loads_of(slice_.dataset, undone.account, undone.window)
     before = select(PUBLISHED_LOADS.c.id).where(of_days, PUBLISHED_LOADS.c.id < load_id)
-    is_first = not database.execute(select(before.exists())).scalar_one()
-    if is_first:
+    if not database.execute(select(before.exists())).scalar_one():
         raise RequestError(f"{named} is the first of its days: nothing was stored before it")
     with open_load(database, slice_) as load:
         return load.revert(undone, started_at=started_at)

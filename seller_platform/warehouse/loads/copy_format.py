@@ -19,6 +19,7 @@ from psycopg import sql
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from seller_platform.contract import Dataset
+from seller_platform.warehouse.postgres.database import identifiers
 from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER
 
 Row = tuple[object, ...]
@@ -88,7 +89,6 @@ class RowWriter:
         """Return one line per row, without its end: columns, the day, and `extra` where the row has it.
 
         Args:
-            rows: Any number of rows.
             extras: JSON text of the fields unknown to the contract, by the row's position.
         """
         if not rows:
@@ -141,8 +141,6 @@ def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql
     columns = [column.name for column in dataset.columns]
     columns += [dataset.slice_column, "extra", *(column.name for column in dataset.tags)]
     columns += ["account", "load_id", "page", ROW_HASH]
-    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, QUOTE '\"', ESCAPE {}, NULL 'null', ENCODING 'UTF8')").format(
-        table or sql.Identifier(SELLER, dataset.name),
-        sql.SQL(", ").join(map(sql.Identifier, columns)),
-        sql.Literal("\\"),
-    )
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, QUOTE '\"', ESCAPE {}, NULL 'null', ENCODING 'UTF8')")
+    into = table or sql.Identifier(SELLER, dataset.name)
+    return statement.format(into, identifiers(columns), sql.Literal("\\"))

@@ -1,7 +1,7 @@
 """How a reading differs from the stored rows, by day: what the judgement of readings is based on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -11,6 +11,7 @@ from psycopg import sql
 
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.currencies import minor_digits
+from seller_platform.warehouse.postgres.database import identifiers
 from seller_platform.warehouse.schema.currencies import digits_of
 from seller_platform.warehouse.schema.tables import SELLER
 
@@ -91,8 +92,6 @@ class DayChange:
     """How a reading of a day differs from its stored rows.
 
     Attributes:
-        before: Their number before.
-        after: Their number after.
         lost: Rows whose key is not read again.
         others: Rows whose key, amounts or whole numbers are not read again or were not stored, whichever are more.
         amount: How much the sum of the first amount changes.
@@ -154,11 +153,11 @@ def day_changes(
         "inside": inside,
         "pending": pending,
         "gone": inside if gone is None else _GONE.format(inside=inside),
-        "identity": _listed(identity),
+        "identity": identifiers(identity),
         "figures": sql.SQL(", ").join(figures_of.values()),
     }
     moved = _MOVED.format(
-        columns=_listed(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
+        columns=identifiers(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
         compared=sql.SQL(", ").join([*map(sql.Identifier, identity), *figures]),
         **parts,
     )
@@ -267,7 +266,3 @@ def _figures(dataset: Dataset) -> dict[tuple[str, str], sql.Composable]:
         forms |= {(kind, column.name): form for column in dataset.money}
     named = {key: sql.SQL(form).format(sql.Identifier(key[1])) for key, form in forms.items()}
     return {ROWS: sql.SQL("count(*)"), **named}
-
-
-def _listed(names: Iterable[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, names))

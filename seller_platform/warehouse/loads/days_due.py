@@ -1,9 +1,10 @@
 """The days that were read, and those that are due: read never, or before their rows stopped changing."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
@@ -172,10 +173,8 @@ def days_due(
         "clocks_differ": CLOCKS_DIFFER,
         "soon": _SOON,
     }
-    due: dict[tuple[str, str], list[Window]] = defaultdict(list)
-    for dataset, account, first, after in database.execute(_DUE, bound).all():
-        due[(dataset, account)].append(Window(first, after))
-    return {pair: tuple(windows) for pair, windows in due.items()}
+    rows = groupby(database.execute(_DUE, bound), key=itemgetter(0, 1))
+    return {pair: tuple(Window(*days) for _, _, *days in of_pair) for pair, of_pair in rows}
 
 
 _LAST_READS = text("""

@@ -5,7 +5,7 @@ because an amount may be spelled 19.9 or 19.90: such a row stays, with its new h
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import filterfalse
@@ -20,6 +20,7 @@ from seller_platform.contract import Dataset, Kind
 from seller_platform.warehouse.loads.copy_format import HASH_BYTES
 from seller_platform.warehouse.loads.day_changes import has_moments
 from seller_platform.warehouse.loads.profiles import Profile, profile_query
+from seller_platform.warehouse.postgres.database import identifiers
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_HASH, SELLER, table_for
 
 _HASH_AND_ADDRESS = Struct(f"{HASH_BYTES}s6s")
@@ -105,7 +106,6 @@ class StoredRows:
     the slice's account.
 
     Attributes:
-        count: How many they are.
         address_of: Addresses by hash; of equal rows one.
         hashed: The hash and the address of each row, one after the other.
         unhashed: The addresses of rows without a hash that is believed.
@@ -214,7 +214,7 @@ class PendingRows:
             "owned": owned,
         }
         self._columns = [column.name for column in table_for(dataset).columns]
-        self._columns_of_row = _listed(name for name in self._columns if name != LOAD_ID)
+        self._columns_of_row = identifiers(name for name in self._columns if name != LOAD_ID)
         self._execute(_CREATE)
 
     def bring_back(self, inside: sql.Composable, *, before: int) -> None:
@@ -229,7 +229,7 @@ class PendingRows:
         Args:
             gone: Rows as `ctid_of` writes them; so is the result.
         """
-        content = _listed(name for name in self._columns if name not in _OF_LOAD)
+        content = identifiers(name for name in self._columns if name not in _OF_LOAD)
         pairs = self._execute(_EQUAL, [list(gone)], content=content).fetchall()
         if not pairs:
             return list(gone)
@@ -242,8 +242,8 @@ class PendingRows:
         """Return the new rows and those that are gone, after equal ones were dropped."""
         ((listed,),) = self._execute(sql.SQL("SELECT count(*) FROM {pending}")).fetchall()
         at = sql.SQL("{} AND ctid = ANY ({}::text[]::tid[])").format(self._names["owned"], sql.Literal(list(gone)))
-        content = _listed(name for name in self._columns if name not in (*_OF_LOAD, "account"))
-        order = _listed([*self._dataset.order, *self._dataset.key])
+        content = identifiers(name for name in self._columns if name not in (*_OF_LOAD, "account"))
+        order = identifiers([*self._dataset.order, *self._dataset.key])
         with self._cursor.connection.cursor(row_factory=dict_row) as cursor:
             first_listed, first_stored = (
                 cursor.execute(
@@ -257,7 +257,7 @@ class PendingRows:
 
     def free_to_go(self, gone: Sequence[str]) -> set[str]:
         """Return the gone rows whose key another row keeps, or that came later under another date, as they were."""
-        day, key = self._dataset.slice_column, _listed(self._dataset.key)
+        day, key = self._dataset.slice_column, identifiers(self._dataset.key)
         at = sql.SQL("gone.ctid = ANY (%(gone)s::text[]::tid[])")
         names = {"day": sql.Identifier(day), "key": key, "inside_gone": at, **self._entry}
         statements = [_KEPT_TWICE] * bool(self._dataset.key) + [_CAME_LATER] * bool(self._entry)
@@ -278,47 +278,37 @@ class PendingRows:
         orders = [name for name in columns if name.endswith("order_id")]
         if not orders or not has_moments(self._dataset):
             return {}
-        of_each = {f"entry_of_{table}": _listed(columns, table) for table in ("kept", "gone", "new")}
+        of_each = {f"entry_of_{table}": identifiers(columns, table) for table in ("kept", "gone", "new")}
         return {"order_id": sql.Identifier(orders[0]), **of_each}
 
     def move_to_history(self, gone: Sequence[str], load_id: int, inside: sql.Composable | None = None) -> Profile:
-        """Move stored rows to schema `history`, and return their profile.
+        """Move stored rows to schema `history`, as gone with a load, and return their profile.
 
         Args:
-            load_id: The load that no longer lists them.
             inside: The condition for those that are moved; None for all.
         """
-        names = {"columns": _listed(self._columns), "load": sql.Literal(load_id), "inside": inside or _ALL}
+        names = {"columns": identifiers(self._columns), "load": sql.Literal(load_id), "inside": inside or _ALL}
         sums = profile_query(self._dataset, sql.Identifier("gone"), _ALL)
         return Profile.of(self._dataset, self._execute(_MOVE, [list(gone)], sums=sums, **names).fetchall())
 
     def publish(self, load_id: int, inside: sql.Composable | None = None) -> Profile:
-        """Insert new rows into the dataset's table, and return their profile.
+        """Insert new rows into the dataset's table, as those of a load, and return their profile.
 
         Args:
-            load_id: The load that brings them.
             inside: The condition for those that are inserted; None for all.
         """
         names = {"columns": self._columns_of_row, "inside": inside or _ALL}
         self._execute(_PUBLISH, load=sql.Literal(load_id), load_id=sql.Identifier(LOAD_ID), **names)
         profile = profile_query(self._dataset, self.table, inside or _ALL)
-        return Profile.of(self._dataset, self._execute(profile).fetchall())
+        return Profile.of(self._dataset, self._cursor.execute(profile).fetchall())
 
-    def _execute(
-        self, statement: sql.SQL | sql.Composed, values: Any = None, **names: sql.Composable
-    ) -> psycopg.Cursor[Any]:
-        if isinstance(statement, sql.SQL):
-            statement = statement.format(**self._names, **names)
-        return self._cursor.execute(statement, values)
+    def _execute(self, statement: sql.SQL, values: Any = None, **names: sql.Composable) -> psycopg.Cursor[Any]:
+        return self._cursor.execute(statement.format(**self._names, **names), values)
 
 
 def ctid_of(address: bytes) -> str:
     """Return an address as PostgreSQL writes a ctid: `(block,row)`."""
     return "({},{})".format(*unpack(">IH", address))
-
-
-def _listed(names: Iterable[str], table: str | None = None) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(*([table] if table else []), name) for name in names)
 
 
 def _unpacked(hashed: bytes) -> Any:

@@ -30,11 +30,14 @@ def keep_history_start(database: Database, first_value: date) -> date:
 
 def extend_history(database: Database, first_day: date) -> bool:
     """Let history begin with a day, unless it begins earlier; return whether that changed anything."""
-    statement = insert(HISTORY_START).values(first_day=first_day)
-    earlier = statement.on_conflict_do_update(
-        index_elements=[HISTORY_START.c.is_only_row],
-        set_={"first_day": first_day},
-        where=HISTORY_START.c.first_day > first_day,
+    earlier = (
+        insert(HISTORY_START)
+        .values(first_day=first_day)
+        .on_conflict_do_update(
+            index_elements=[HISTORY_START.c.is_only_row],
+            set_={"first_day": first_day},
+            where=HISTORY_START.c.first_day > first_day,
+        )
     )
     return database.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
 
@@ -69,17 +72,14 @@ def history_start_of(settings: Settings) -> date:
 
     Definitions call it when they load. Without a stored day, and without a warehouse, the settings have the day.
     """
-    is_new = settings.database_url is None and not (settings.home / EMBEDDED_FOLDER).exists()
-    if is_new:
+    if settings.database_url is None and not (settings.home / EMBEDDED_FOLDER).exists():  # it is new
         return settings.history_start
     try:
         with Database(warehouse_url(settings), connections=1, connect_seconds=_CONNECT_SECONDS) as database:
             return history_start_in(database, settings)
     except SellerPlatformError as error:
-        problem = str(error).partition("\n")[0]
-        _LOG.warning(
-            "history begins with %s of the settings, for none could be read: %s", settings.history_start, problem
-        )
+        message = "history begins with %s of the settings, for none could be read: %s"
+        _LOG.warning(message, settings.history_start, str(error).partition("\n")[0])
         return settings.history_start
 
 

@@ -216,7 +216,6 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     """What a reading says of a day.
 
     Attributes:
-        rows: Its rows.
         amount: How much it changes the sum of the first amount.
         account: Of a list of accounts: which of them are others, and how.
     """
@@ -251,30 +250,14 @@ class Doubt(msgspec.Struct, frozen=True):
     rows_read: int
     claim: dict[str, Claim]
 
-    @property
-    def note(self) -> dict[str, Any]:
-        """The doubt as a receipt keeps it."""
-        note: dict[str, Any] = msgspec.to_builtins(self)
-        return note
-
 
 @dataclass(frozen=True)
 class Accepted:
-    """A doubt that does not stop days of a reading which say the same.
-
-    Attributes:
-        by: Who accepted it.
-        why: The reason that was given.
-    """
+    """A doubt that does not stop days of a reading which say the same; with who accepted it, and the reason."""
 
     doubt: Doubt
     by: str = AN_OPERATOR
     why: str | None = None
-
-    @property
-    def note(self) -> dict[str, Any]:
-        """Who accepted it and why, as a receipt keeps it."""
-        return {"by": self.by} | ({} if self.why is None else {"why": self.why})
 
 
 @dataclass(frozen=True)
@@ -292,7 +275,6 @@ class Judge:
     Attributes:
         settled: The days of the window that were read after their last expected change.
         is_second: The slice was read before with the same result; days that are still in doubt are held.
-        accepted: The doubt that an operator accepted.
         account: Says of accounts that they have another number, seller, time zone or currency than before.
         needs_person: Only a person accepts this, however often the list says the same: other rows could come under
             their keys.
@@ -353,11 +335,8 @@ class Judge:
         Args:
             readings: When each day was held since it was last published, and what the reading said, newest first.
         """
-        believed = {}
-        for day in findings:
-            note = self._belief(self.claim_of(changes[day]), day, readings.get(day, ()), now)
-            if note is not None:
-                believed[day] = note
+        notes = {day: self._belief(self._claim_of(changes[day]), day, readings.get(day, ()), now) for day in findings}
+        believed = {day: note for day, note in notes.items() if note}
         held = {day: of_day for day, of_day in findings.items() if day not in believed}
         for days in (changes, self._settled_of(changes)):
             rows = [(changes[day].before, day in held) for day in days if changes[day].before]
@@ -368,10 +347,6 @@ class Judge:
                 first = next(iter(held.values()))[0]
                 held |= {day: [first] for day in changes if day not in held and day not in believed}
         return held, believed
-
-    def claim_of(self, change: DayChange) -> Claim:
-        """Return what a reading says of a day."""
-        return Claim(change.after, change.amount, self.account)
 
     def doubt_about(
         self,
@@ -400,14 +375,17 @@ class Judge:
             f"{reason}{_of_reading(changes, amount)}",
             sum(changes[day].before for day in judged),
             sum(changes[day].after for day in judged),
-            {day: self.claim_of(changes[day]) for day in judged},
+            {day: self._claim_of(changes[day]) for day in judged},
         )
+
+    def _claim_of(self, change: DayChange) -> Claim:
+        return Claim(change.after, change.amount, self.account)
 
     def _belief(
         self, claim: Claim, day: str, readings: Sequence[tuple[datetime, Claim]], now: datetime
     ) -> dict[str, Any] | None:
         if self.accepted is not None and claim.agrees_with(self.accepted.doubt.claim.get(day)):
-            return self.accepted.note
+            return {"by": self.accepted.by} | ({} if self.accepted.why is None else {"why": self.accepted.why})
         count, last = 1, now
         for moment, other in readings:
             if not claim.agrees_with(other):

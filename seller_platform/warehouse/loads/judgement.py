@@ -127,7 +127,7 @@ class Reading:
         amount = next(((column.name, sum(stored.values(), Decimal(0))) for column in dataset.money), None)
         if believed:
             doubt = judge.doubt_about({day: findings[day] for day in believed}, changes, amount)
-            accepted = {**next(iter(believed.values())), **doubt.note}
+            accepted = {**next(iter(believed.values())), **msgspec.to_builtins(doubt)}
             whole = replace(whole, facts=replace(whole.facts, notes={**whole.facts.notes, "accepted": accepted}))
         if not held:
             return [whole]

@@ -12,7 +12,6 @@ from sqlalchemy import exists, func, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.profiles import Sums
@@ -138,11 +137,6 @@ def doubt_of(receipt: Receipt) -> Doubt:
     return msgspec.convert((receipt.notes or {})["held"], Doubt)
 
 
-def held_error(receipt: Receipt) -> ReadingHeldError:
-    """Return the error that reports a held reading."""
-    return ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
-
-
 def slice_of(receipt: Receipt) -> Slice:
     """Return the slice of a load."""
     report_id = (receipt.notes or {}).get(REPORT_ID)
@@ -210,10 +204,7 @@ def unreported_loads(
     for too long: those that another process lends are reported by it, or by the next tick of the sensor.
 
     Args:
-        accounts: The keys of their accounts; None for all.
-        limit: How many loads at most.
         after: Only loads with higher numbers.
-        wait_seconds: How long it waits for another process.
     """
     of_accounts = None if accounts is None else list(accounts)
     bound = {"datasets": [each.name for each in datasets], "accounts": of_accounts, "limit": limit, "after": after}
@@ -244,8 +235,7 @@ def was_loaded(database: Database, dataset: Dataset, account: str, month: Window
 
 def newest_load(database: Database) -> datetime | None:
     """Return when the newest load ended; None if there is none."""
-    newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
-    return database.execute(newest).scalar_one_or_none()
+    return database.execute(select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)).scalar_one_or_none()
 
 
 def offered_pairs(database: Database, datasets: Collection[Dataset]) -> frozenset[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Stores why slices could not be loaded, until they are."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 from sqlalchemy import case, func, select, update
@@ -50,17 +49,12 @@ def keep_refusal(
         "exit_code": error.exit_code,
         "requests_in_vain": error.sent if isinstance(error, RequestsUsedUpError) else 0,
     }
-    statement = insert(SLICES).values(
-        dataset=dataset.name,
-        account=account,
-        month=month and month.start.replace(day=1),
-        failed_since=latest["failed_at"],
-        **latest,
-    )
+    key = {"dataset": dataset.name, "account": account, "month": month and month.start.replace(day=1)}
+    statement = insert(SLICES).values(failed_since=latest["failed_at"], **key, **latest)
     is_same = isinstance(error, RequestsUsedUpError)
     waited = 0 if is_same else case((SLICES.c.error == RequestsUsedUpError.__name__, 1), else_=0)
     update_ = statement.on_conflict_do_update(
-        index_elements=["dataset", "account", "month"],
+        index_elements=[*key],
         set_={
             **latest,
             "failed_since": func.coalesce(SLICES.c.failed_since, statement.excluded.failed_since),
@@ -81,11 +75,10 @@ def forget_refusal(database: Database, dataset: Dataset, account: str, month: Wi
 
 def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
     """Return all refusals by name of dataset and account, oldest months first."""
-    by_pair: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
+    by_pair: dict[tuple[str, str], tuple[Refusal, ...]] = {}
     key = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month)
-    statement = (
-        select(*key, SLICES.c.error, SLICES.c.requests_in_vain).where(SLICES.c.error.is_not(None)).order_by(*key)
-    )
-    for dataset, account, month, *facts in database.execute(statement):
-        by_pair[dataset, account].append(Refusal(f"{month:%Y-%m}" if month else "", *facts))
-    return {pair: tuple(of_pair) for pair, of_pair in by_pair.items()}
+    statement = select(*key, SLICES.c.error, SLICES.c.requests_in_vain).where(SLICES.c.error.is_not(None))
+    for dataset, account, month, *facts in database.execute(statement.order_by(*key)):
+        refusal = Refusal(f"{month:%Y-%m}" if month else "", *facts)
+        by_pair[dataset, account] = (*by_pair.get((dataset, account), ()), refusal)
+    return by_pair

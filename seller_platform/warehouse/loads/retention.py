@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 from psycopg import sql
@@ -86,15 +87,9 @@ def prune(
     with database.begin() as connection:
         numbers = range(partitions_of(connection))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-
-        def remove_of(dataset: Dataset) -> int:
-            return sum(
-                threads.map(
-                    lambda number: _remove_snapshots(database, dataset, number, snapshots_before, dry=dry), numbers
-                )
-            )
-
-        removed = {dataset.name: remove_of(dataset) for dataset in DATASETS if dataset.keeps_snapshots}
+        remove = partial(_remove_snapshots, database, before=snapshots_before, dry=dry)
+        kept_by_day = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
+        removed = {each.name: sum(threads.map(partial(remove, each), numbers)) for each in kept_by_day}
         receipts = _remove_receipts(database, receipts_before, unchanged_before, dry=dry)
         newest = select(func.max(BUILDS.c.id)).group_by(BUILDS.c.mart, BUILDS.c.account, BUILDS.c.window_start)
         was_built_again = and_(BUILDS.c.finished_at < receipts_before, BUILDS.c.id.not_in(newest))

@@ -51,8 +51,6 @@ class SliceChange:
     Attributes:
         days: What changed, by local day, as `changed_days` returns it; None for a first load.
         moved: Whether any row came or went.
-        came: How many rows came.
-        went: How many rows went.
     """
 
     before: Sums | None
@@ -114,8 +112,7 @@ class Load:
             last = (previous.window, previous.digest) if previous is not None and self._by_value is None else None
             # The rows of the spool are those of the last load, and stored as that left them.
             if previous and last == (self.slice.window, self.spool.digest) and self._count() == previous.rows:
-                change = SliceChange(previous.sums, previous.sums)
-                receipts = [self._receipted(whole, change, previous)]
+                receipts = [self._receipted(whole, SliceChange(previous.sums, previous.sums), previous)]
             else:
                 receipts = self._exchanged(cursor, whole, judge, previous)
             held = [each for each in receipts if each.verdict is CountVerdict.HELD]
@@ -152,11 +149,7 @@ class Load:
     def _exchanged(
         self, cursor: psycopg.Cursor[Any], whole: ReadingPart, judge: Judge | None, previous: Receipt | None
     ) -> list[Receipt]:
-        """Write what differs, hold the days in doubt, and return the receipts.
-
-        Raises:
-            ImplausibleReadingError: Days of a first reading are in doubt.
-        """
+        """Write what differs, hold the days in doubt, and return the receipts."""
         dataset, inside = self.slice.dataset, self.slice.inside
         stored = stored_rows(cursor, dataset, inside, by_value=self._by_value is not None)
         if not stored.count and (judge is None or not dataset.keeps_snapshots):
@@ -219,13 +212,6 @@ class Load:
             part = ReadingPart(self.slice, self.spool.load_id, facts, started_at, is_whole=False)
             return self._receipted(part, replace(change, moved=True), undone)
 
-    def _digest(self, inside: sql.Composable) -> tuple[int, bytes]:
-        """Return how many rows are stored, and their digest. Without all hashes it is empty, as of no reading."""
-        with driver_of(self._connection).cursor() as cursor:
-            stored, digest = stored_rows(cursor, self.slice.dataset, inside), RowDigest()
-        digest.add(stored.hashes or b"")
-        return stored.count, b"" if stored.hashes is None else digest.value
-
     def _receipted(self, part: ReadingPart, change: SliceChange, previous: Receipt | None) -> Receipt:
         """Write the receipt and return it; capabilities follow changed rows.
 
@@ -235,10 +221,15 @@ class Load:
         account, window, facts, doubt = self.slice.account, part.slice.window, part.facts, part.doubt
         rows, digest, changed = self.spool.count, self.spool.digest, previous is None or change.moved
         if doubt is not None:
-            facts = replace(facts, verdict=CountVerdict.HELD, notes={**facts.notes, "held": doubt.note})
+            facts = replace(facts, verdict=CountVerdict.HELD, notes={**facts.notes, "held": msgspec.to_builtins(doubt)})
             rows, previous, changed = doubt.rows_stored, None, False
         elif not part.is_whole:
-            rows, digest = self._digest(part.slice.inside)
+            with driver_of(self._connection).cursor() as cursor:
+                stored = stored_rows(cursor, self.slice.dataset, part.slice.inside)
+            of_part = RowDigest()
+            of_part.add(stored.hashes or b"")
+            # Without all hashes it is empty, as of no reading.
+            rows, digest = stored.count, b"" if stored.hashes is None else of_part.value
         report = {} if self.slice.report_id is None else {REPORT_ID: self.slice.report_id}
         row = self._connection.execute(
             insert(LOADS).values(finished_at=_END.bindparams(**part.slice.bound)).returning(LOADS),
@@ -327,9 +318,6 @@ def open_load(database: Database, slice_: Slice, *, by_value: str | None = None)
         by_value: On whose behalf rows are compared by value. Nothing that former loads kept is believed then, neither
             pages nor hashes of rows. Nor is it while a reading of the slice is held: by their hashes, rows that were
             changed by hand would be those of the list.
-
-    Raises:
-        WarehouseUnavailableError: The server cannot be reached.
     """
     with database.connect() as connection, releasing(connection):
         for window in slice_.window.months():

@@ -4,7 +4,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, compress, count, islice
 from operator import itemgetter
 from pathlib import Path
@@ -21,22 +21,7 @@ _CHUNK_BYTES = 1 << 20
 _CHUNK_LINES = 5_000
 _HASH = f"{HASH_BYTES}s"
 
-
 _Decode = Callable[[bytes], tuple[Sequence[Row], Mapping[int, str]]]
-
-
-@dataclass(frozen=True)
-class _LatePage:
-    """A known page whose rows are not decoded yet.
-
-    Attributes:
-        size: The bytes of its body.
-    """
-
-    size: int
-    decode: _Decode
-    tags: Sequence[str | None]
-    number: int
 
 
 class Spool:
@@ -56,7 +41,6 @@ class Spool:
         Args:
             name: Names the slice in errors.
             account: Whose rows they are, unless `write` names another.
-            known: Pages of an earlier reading of the slice, by key.
         """
         self.load_id, self.known = load_id, known
         self._name, self._account = name, account
@@ -69,7 +53,8 @@ class Spool:
         self._digest, self._hashes = RowDigest(), bytearray()
         self.days: Counter[str] = Counter()
         self.pages: dict[bytes, PageFacts] = {}
-        self._late: list[_LatePage] = []
+        # Known pages whose rows are not decoded yet: the bytes of the body, how it is decoded, tags, and the number.
+        self._late: list[tuple[int, _Decode, Sequence[str | None], int]] = []
 
     @property
     def count(self) -> int:
@@ -116,7 +101,7 @@ class Spool:
         facts = self.known[key]
         self.pages[key] = facts
         self._count(facts)
-        self._late.append(_LatePage(len(body), decode, tags, page))
+        self._late.append((len(body), decode, tags, page))
         with spool_errors(self._name):
             self._bodies.write(body)
 
@@ -146,11 +131,11 @@ class Spool:
         late, self._late = self._late, []
         with spool_errors(self._name):
             self._bodies.seek(0)
-        for page in late:
+        for size, decode, tags, page in late:
             with spool_errors(self._name):
-                body = self._bodies.read(page.size)
-            rows, extras = page.decode(body)
-            self._written(rows, page.tags, extras, self._account, page.number)
+                body = self._bodies.read(size)
+            rows, extras = decode(body)
+            self._written(rows, tags, extras, self._account, page)
 
     def chunks(self, chosen: Iterable[bool] | None = None) -> Iterator[bytes]:
         """Yield what was written, from the start, as CSV.
@@ -161,11 +146,7 @@ class Spool:
         return map(as_csv, self._blocks(chosen))
 
     def row_at(self, line: int, chosen: Sequence[bool] | None = None) -> int:
-        """Return the number of the row, from 1, that is read when COPY has read so many lines of the CSV.
-
-        Args:
-            chosen: Whether each row is written, in the order of the rows; None for all of them.
-        """
+        """Return the number of the row, from 1, that is read when COPY has read so many lines of the CSV."""
         written = count(1) if chosen is None else compress(count(1), chosen)
         rows = (row for block in self._blocks(chosen) for row in block.splitlines(keepends=True))
         # Until the end of the first row, COPY does not know which character ends a line, and counts the other one.
@@ -197,11 +178,7 @@ class Spool:
 
 @contextmanager
 def spool_errors(name: str) -> Iterator[None]:
-    """Turn an OSError into one of ours. A write may fail as late as in the step after it.
-
-    Args:
-        name: What the rows are of.
-    """
+    """Turn an OSError into one of ours, which names the rows. A write may fail as late as in the step after it."""
     try:
         yield
     except OSError as error:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import asdict
 from sqlalchemy import text
@@ -91,7 +92,7 @@ class Site:
     def hold(self, name: str, amount: int | None = None, currency: str = "EUR") -> None:
         amounts = {} if amount is None else {"2026-03-01": Decimal(amount - 4), "2026-03-02": Decimal(4)}
         claim = {day: Claim(0, each) for day, each in amounts.items()}
-        notes = {"held": Doubt("days", "no row was read", 9, 0, claim).note}
+        notes = {"held": msgspec.to_builtins(Doubt("days", "no row was read", 9, 0, claim))}
         store_receipt(self.database, dataset_named(name), KEY, MONTH, verdict="held", notes=notes, currency=currency)
 
     def mismatch(self, rows: int, *days_ago: int) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import text
 
@@ -311,7 +312,7 @@ def test_under_another_zone_only_readings_of_all_days_count(database: Database) 
         store_receipt(database, TRANSACTIONS, ACCOUNT, part, time_zone="Asia/Tokyo")
     first = lie(0)
     for number in (1, 2):
-        store_beside(number, verdict="held", notes={"held": doubt_of(first).note})
+        store_beside(number, verdict="held", notes={"held": msgspec.to_builtins(doubt_of(first))})
     second = lie(3)
     store_beside(4)
     third = lie(4)
