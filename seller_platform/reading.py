@@ -138,14 +138,12 @@ def read(
     window = _window(relation, month, day)
     with open_stored(database_url, home) as database, _explained(window, home):
         parts = _parts(database, relation, account, window)
-        if as_ == "arrow":
-            from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
+        from seller_platform.warehouse.readers.arrow import read_arrow, read_floats, read_frames  # it takes a while
 
+        if as_ == "arrow":
             table = (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
             codes = _currencies(database, relation, table[relation.currency].unique().to_pylist())
             return table if _warning(relation, codes) is None else _with_currency(table, relation, codes)
-        from seller_platform.warehouse.readers.frames import read_frames  # as pandas does
-
         frame = read_frames(database, relation, parts, as_floats=amounts == "float")
         codes = _currencies(database, relation, frame[relation.currency].dropna().unique())
         warning = _warning(relation, codes)

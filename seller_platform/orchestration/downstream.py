@@ -29,7 +29,6 @@ from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.monitoring.settled_partitions import open_errors, settled_partitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
-from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of, source_named
 
 IO_MANAGER_KEY = "seller_warehouse"
@@ -45,7 +44,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
     An input annotated `pyarrow.Table`, or with the metadata `{"seller_platform/form": "arrow"}`, is an Arrow table,
     any other a pandas DataFrame, with the columns and types of `warehouse.readers.arrow.schema_of` and
-    `warehouse.readers.frames.read_frames`. One read returns the rows of every partition that the partition mapping
+    `warehouse.readers.arrow.read_frames`. One read returns the rows of every partition that the partition mapping
     names, of snapshots the newest. An asset that is declared without partitions is loaded whole.
 
     Attributes:
@@ -88,12 +87,10 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
                 if self.on_problem == "raise":
                     raise CheckFailedError(problem.sentence)
                 context.log.warning(problem.sentence)
-            if form != ARROW:
-                return read_frames(database, relation, selections)
             # Its import takes a while.
-            from seller_platform.warehouse.readers.arrow import read_arrow
+            from seller_platform.warehouse.readers.arrow import read_arrow, read_frames
 
-            return read_arrow(database, relation, selections)
+            return (read_arrow if form == ARROW else read_frames)(database, relation, selections)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:  # noqa: ARG002  # Dagster's signature
         """Refuse to write.

@@ -29,8 +29,8 @@ from seller_platform.lake.delta_tables import prune_tables
 from seller_platform.lake.partitions import Exported, export_partitions
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.due import partition_states
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -27,12 +27,11 @@ from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived, partition_states
 from seller_platform.warehouse.derived.registry import marts_with
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import open_load
+from seller_platform.warehouse.loads.slices import open_load, revert
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to

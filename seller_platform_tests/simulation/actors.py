@@ -33,9 +33,9 @@ from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.reports.jobs import ready_jobs
 from seller_platform.reports.loading import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import account_of, connections
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.receipts import Receipt, open_holds
 from seller_platform.warehouse.loads.retention import prune
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.simulation.facts import check
 from seller_platform_tests.simulation.marts import build_due

@@ -18,8 +18,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
-from seller_platform.warehouse.history.reverts import revert as undo
 from seller_platform.warehouse.loads.receipts import Receipt
+from seller_platform.warehouse.loads.slices import revert as undo
 
 _ROWS_AT_MOST = 20
 

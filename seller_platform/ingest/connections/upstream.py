@@ -64,9 +64,8 @@ class Upstream:
 
     @property
     def token_endpoint(self) -> TokenEndpoint:
-        return TokenEndpoint(
-            self.base_url, self.client_id, self.client_secret, self.redirect_uri, silence_seconds=self.silence_seconds
-        )
+        application = (self.base_url, self.client_id, self.client_secret, self.redirect_uri)
+        return TokenEndpoint(*application, silence_seconds=self.silence_seconds)
 
     def as_connection(self, name: str) -> KnownConnection:
         """Return the connection as the warehouse registers it."""

@@ -8,10 +8,9 @@ from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.history.reverts import receipt_of
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.holds import AN_OPERATOR, Accepted
-from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, slice_of
+from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, receipt_of, slice_of
 from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.postgres.database import Database
 

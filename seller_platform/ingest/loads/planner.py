@@ -144,11 +144,8 @@ class Planner:
         Only accounts that are on the same local day as at `refresh_at` have any.
         """
         first = replace(self, now=min(self.now, self._first_refresh))
-        of_day = [
-            account
-            for account, day, at_first in zip(self.accounts, self.days, first.days, strict=True)
-            if day.today == at_first.today
-        ]
+        days = zip(self.accounts, self.days, first.days, strict=True)
+        of_day = [account for account, day, at_first in days if day.today == at_first.today]
         return replace(self, accounts=of_day).due(datasets, scheduled=True)
 
     def due(self, datasets: Sequence[Dataset], *, scheduled: bool = False) -> list[DueSlice]:
@@ -278,9 +275,8 @@ class Planner:
         for each in ranked:
             of_connection[connection_of.get(each.account, each.account)].append(each)
         long_ago = now - timedelta(days=2)
-        turns = {
-            _first_turn(of_name, left[name], expected, read_at, long_ago) for name, of_name in of_connection.items()
-        }
+        facts = (expected, read_at, long_ago)
+        turns = {_first_turn(of_name, left[name], *facts) for name, of_name in of_connection.items()}
         later: dict[DueSlice, RequestsUsedUpError | BudgetTooSmallError] = {}
         remaining = dict(left)
         for each in sorted(ranked, key=lambda each: each not in turns):

@@ -117,12 +117,10 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
     grant is honoured.
     """
     keys = [key for key, _ in accounts]
-    honoured = select(GRANTS.c.connection).where(
-        GRANTS.c.connection == ACCOUNTS.c.connection, GRANTS.c.refused.is_(None)
-    )
-    held = select(ACCOUNTS.c.key, ACCOUNTS.c.connection).where(
-        ACCOUNTS.c.key.in_(keys), ACCOUNTS.c.retired_at.is_(None), honoured.correlate(ACCOUNTS).exists()
-    )
+    is_honoured = (GRANTS.c.connection == ACCOUNTS.c.connection, GRANTS.c.refused.is_(None))
+    honoured = select(GRANTS.c.connection).where(*is_honoured).correlate(ACCOUNTS).exists()
+    is_held = (ACCOUNTS.c.key.in_(keys), ACCOUNTS.c.retired_at.is_(None), honoured)
+    held = select(ACCOUNTS.c.key, ACCOUNTS.c.connection).where(*is_held)
     with database.begin() as transaction:
         held = held.order_by(ACCOUNTS.c.key).with_for_update(of=ACCOUNTS)
         reader_of = dict(transaction.execute(held).tuples().all())

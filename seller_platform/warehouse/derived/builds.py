@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -60,15 +61,12 @@ class CheckResult:
         """
         is_of_rows = 0 < self.contradictions <= rows and any({"sku", "local_day"} & row.keys() for row in self.examples)
         share = f" of {rows:,} ({100 * self.contradictions / rows:.1f} %)" if is_of_rows else ""
-        named = (
-            ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
-            for row in self.examples[:_EXAMPLES]
-        )
+        values = ([f"{name} {value}" for name, value in row.items() if value is not None] for row in self.examples)
         return {
             "rule": self.check.doc,
             "sentence": f"Rows of {mart.table} that contradict it: {self.contradictions:,}{share}.",
             "next_step": f"{self.check.repair[:1].upper()}{self.check.repair[1:]}, and materialize the partition. "
-            f"Examples: {'; '.join(named)}",
+            f"Examples: {'; '.join(map(', '.join, islice(values, _EXAMPLES)))}",
             "is_warning": self.check.is_warning,
             "rows": self.contradictions,
             "since": utc_now().isoformat(),

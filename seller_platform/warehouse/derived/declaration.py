@@ -228,7 +228,6 @@ class Mart:
                 raise RequestError(f"{self.name} is built for a whole account, not for {window}. Leave the window out")
             return bindings
         if window is None or window != Window.month_of(window.start):
-            raise RequestError(
-                f"{self.name} is built month by month, and {window} is not one. Pass Window.month_of(day)"
-            )
+            problem = f"{self.name} is built month by month, and {window} is not one"
+            raise RequestError(f"{problem}. Pass Window.month_of(day)")
         return {**bindings, "first_day": window.start, "end_day": window.end}

@@ -2,7 +2,6 @@
 
 - `changes`: rows that came, went and changed since a moment
 - `provenance`: where a stored row came from
-- `reverts`: makes a slice what it was before a load
 - `volumes`: how many rows a day usually has
 - `settledness`: how much of a day still changes after how many days
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -188,9 +189,8 @@ def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> 
     """
     owners, urls = accounts_by_key(database, {row["account"] for row in rows}), base_urls(database)
     with database.begin() as connection:
-        return tuple(
-            _provenance(connection, dataset, row, owners[row["account"]].account, urls[row["account"]]) for row in rows
-        )
+        of_row = partial(_provenance, connection, dataset)
+        return tuple(of_row(row, owners[row["account"]].account, urls[row["account"]]) for row in rows)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
@@ -253,9 +253,8 @@ def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: Ac
     former = _former(connection, dataset, row)
     later = (each for each in history if each.id > load_id and (gone is None or each.id < gone))
     # Each later load of the day found the row as it was; a revert reads nothing.
-    confirmed = [
-        each for each in later if each.verdict is not CountVerdict.HELD and "reverts_load" not in (each.notes or {})
-    ]
+    read = (each for each in later if "reverts_load" not in (each.notes or {}))
+    confirmed = [each for each in read if each.verdict is not CountVerdict.HELD]
     return Provenance(
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
         extra=row["extra"],

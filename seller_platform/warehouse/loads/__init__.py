@@ -1,6 +1,6 @@
 """Slices replaced in one transaction, their receipts, and queries over receipts.
 
-- `slices`: replaces a slice in one transaction
+- `slices`: replaces a slice in one transaction, and makes it again what it was before a load
 - `spool`: the rows of a slice between reading and storing
 - `difference`: compares a reading with the stored rows
 - `profiles`: rows by day and sums of amounts

@@ -239,10 +239,8 @@ def _scaled(
 def _dear_days(rows: Mapping[str, int], went: Mapping[str, Figures], came: Mapping[str, Figures]) -> Collection[str]:
     """Return the days whose columns are compared: all of them if much of the reading differs, or amounts only go."""
     differ = {each: max(went[each][ROWS], came[each][ROWS]) for each in rows}
-    had, has = (
-        any(amount for each in figures.values() for (kind, _), amount in each.items() if kind == "gross")
-        for figures in (went, came)
-    )
+    of_both = ([item for each in figures.values() for item in each.items()] for figures in (went, came))
+    had, has = (any(amount for (kind, _), amount in items if kind == "gross") for items in of_both)
     if _MOST_ALIKE * sum(differ.values()) > sum(rows.values()) or (had and not has):
         return {each for each, count in rows.items() if count}
     return {

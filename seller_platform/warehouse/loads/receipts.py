@@ -12,6 +12,7 @@ from sqlalchemy import exists, func, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.profiles import Sums
@@ -52,9 +53,8 @@ class Slice:
     def owned(self) -> sql.Composed:
         """The condition for the rows of the account; of `seller.accounts` for those of the connection."""
         is_list = self.dataset.slicing is Slicing.CONNECTION
-        return sql.SQL("{} = {}").format(
-            sql.Identifier(self.dataset.slice_column if is_list else "account"), self.account
-        )
+        column = sql.Identifier(self.dataset.slice_column if is_list else "account")
+        return sql.SQL("{} = {}").format(column, self.account)
 
     @property
     def inside(self) -> sql.Composed:
@@ -132,6 +132,22 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return msgspec.convert(values, cls, builtin_types=(bytes, date, datetime))
 
 
+def receipt_of(database: Database, load_id: int) -> Receipt:
+    """Return the receipt of a load.
+
+    Raises:
+        RequestError: There is none.
+    """
+    row = database.execute(select(LOADS).where(LOADS.c.id == load_id)).mappings().one_or_none()
+    if row is None:
+        raise RequestError(
+            f"there is no receipt of load {load_id}",
+            code="UnknownLoadError",
+            step="Take the number of a load from `seller-platform explain` or `seller-platform diff`.",
+        )
+    return Receipt.of(row)
+
+
 def doubt_of(receipt: Receipt) -> Doubt:
     """Return why a reading was held."""
     return msgspec.convert((receipt.notes or {})["held"], Doubt)
@@ -169,10 +185,8 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
 def last_tries(database: Database, dataset: Dataset) -> dict[str, tuple[datetime, str | None]]:
     """Return when each slice of a list without months was last tried, by account, and the class of its error."""
     tried_at = func.greatest(SLICES.c.read_at, SLICES.c.failed_at)
-    statement = select(SLICES.c.account, tried_at, SLICES.c.error).where(
-        SLICES.c.dataset == dataset.name, tried_at.is_not(None)
-    )
-    return {account: (at, error) for account, at, error in database.execute(statement)}
+    tried = select(SLICES.c.account, tried_at, SLICES.c.error).where(SLICES.c.dataset == dataset.name)
+    return {account: (at, error) for account, at, error in database.execute(tried.where(tried_at.is_not(None)))}
 
 
 _UNREPORTED = text("""

@@ -18,17 +18,18 @@ from psycopg import sql
 from sqlalchemy import Connection, delete, insert, select, text
 
 from seller_platform.capabilities import contributed
-from seller_platform.contract import Window
+from seller_platform.clocks import utc_now
+from seller_platform.contract import Slicing, Window
 from seller_platform.contract.loads import DATED_ANEW, NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
-from seller_platform.errors import ContractViolationError, ImplausibleReadingError
+from seller_platform.errors import ContractViolationError, ImplausibleReadingError, RequestError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.judgement import Reading, ReadingPart
 from seller_platform.warehouse.loads.profiles import NO_ROWS, Sums, changed_days, combined, restatement, stored_profile
-from seller_platform.warehouse.loads.receipts import REPORT_ID, Receipt, Slice
+from seller_platform.warehouse.loads.receipts import REPORT_ID, Receipt, Slice, receipt_of, slice_of
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -294,9 +295,8 @@ class Load:
             problem = f"row {row}{named}: not a value PostgreSQL takes ({error.sqlstate})"
             raise ContractViolationError(str(self.slice), problem) from None
         if cursor.rowcount != count:
-            raise ContractViolationError(
-                str(self.slice), f"{count_of(count, 'row', 'was')} read, {cursor.rowcount} arrived"
-            )
+            problem = f"{count_of(count, 'row', 'was')} read, {cursor.rowcount} arrived"
+            raise ContractViolationError(str(self.slice), problem)
         reach("slice.copied")
 
     def _count(self) -> int:
@@ -333,6 +333,31 @@ def open_load(database: Database, slice_: Slice, *, by_value: str | None = None)
             yield load
         finally:
             load.spool.close()
+
+
+def revert(database: Database, load_id: int) -> Receipt:
+    """Make the window of a load what it was before it, as a load of its own.
+
+    Later loads of the window are undone with it. Rows that go move to schema `history` as with any load.
+
+    Raises:
+        RequestError: The load has no receipt, or cannot be reverted: its reading was held, nothing was loaded before
+            it, or it is a list of accounts, which other tables follow.
+    """
+    undone, started_at = receipt_of(database, load_id), utc_now()
+    slice_ = slice_of(undone)
+    named = f"load {load_id} ({slice_})"
+    if undone.verdict is CountVerdict.HELD:
+        raise RequestError(f"{named} was held, so it changed nothing; see `seller-platform held`")
+    if slice_.dataset.slicing is Slicing.CONNECTION:
+        step = "run `seller-platform connect --keep-grant` to read it again"
+        raise RequestError(f"{named} is a list of accounts; {step}")
+    of_days = loads_of(slice_.dataset, undone.account, undone.window)
+    before = select(PUBLISHED_LOADS.c.id).where(of_days, PUBLISHED_LOADS.c.id < load_id)
+    if not database.execute(select(before.exists())).scalar_one():
+        raise RequestError(f"{named} is the first of its days: nothing was stored before it")
+    with open_load(database, slice_) as load:
+        return load.revert(undone, started_at=started_at)
 
 
 _OPEN_LOAD = text("""

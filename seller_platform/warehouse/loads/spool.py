@@ -151,10 +151,9 @@ class Spool:
         rows = (row for block in self._blocks(chosen) for row in block.splitlines(keepends=True))
         # Until the end of the first row, COPY does not know which character ends a line, and counts the other one.
         lines = (
-            as_csv(row).count(b"\n") if number else as_csv(row).count(b"\r") + 1 for number, row in enumerate(rows)
+            text.count(b"\n") if number else text.count(b"\r") + 1 for number, text in enumerate(map(as_csv, rows))
         )
-        ends = accumulate(lines)
-        return next(number for number, end in zip(written, ends, strict=False) if end >= line)
+        return next(number for number, end in zip(written, accumulate(lines), strict=False) if end >= line)
 
     def _blocks(self, chosen: Iterable[bool] | None) -> Iterator[bytes]:
         """Yield whole lines of what was written."""

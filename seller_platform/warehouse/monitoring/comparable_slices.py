@@ -62,7 +62,5 @@ def ended_days(month: Window, days_read: Sequence[datetime | None], zone: ZoneIn
     Args:
         days_read: When each day of the month was last read.
     """
-    read = zip(month.each_day(), days_read, strict=False)
-    yield from joined(
-        [Window.day(day) for day, moment in read if moment is not None and moment.astimezone(zone).date() > day]
-    )
+    read = ((day, moment) for day, moment in zip(month.each_day(), days_read, strict=False) if moment is not None)
+    yield from joined([Window.day(day) for day, moment in read if moment.astimezone(zone).date() > day])

@@ -67,10 +67,8 @@ def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage
     """
     expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
     expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
-    stored = {
-        (dataset, account): facts
-        for dataset, account, *facts in database.execute(_STORED, {"since": since, "now": now})
-    }
+    rows = database.execute(_STORED, {"since": since, "now": now})
+    stored = {(dataset, account): facts for dataset, account, *facts in rows}
     pairs = sorted({*expected, *stored})
     settled = settledness(database, REFRESHED, sorted({account for _, account in pairs}))
     lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}

@@ -40,9 +40,7 @@ _UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 
 _COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
 _DAMAGED = "The file is damaged or cut short; name another backup"
 _NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
-_NAME_AN_EMPTY_DATABASE = (
-    f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
-)
+_NAME_EMPTY_DATABASE = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
 # Tables of extensions come with the extension.
 _TABLES = text("""
     SELECT count(*) FROM pg_class AS class JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
@@ -111,7 +109,7 @@ def restore(url: str, file: Path) -> list[str]:
                 grants = _execute(driver, script)
             return _made_without(driver, grants)
         except psycopg.Error as error:
-            step = _DAMAGED if isinstance(error, psycopg.DataError) else _NAME_AN_EMPTY_DATABASE
+            step = _DAMAGED if isinstance(error, psycopg.DataError) else _NAME_EMPTY_DATABASE
             raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
 
 

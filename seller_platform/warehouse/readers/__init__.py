@@ -2,7 +2,6 @@
 
 - `relations`: selects rows of tables and marts
 - `loaded`: refuses what was never loaded
-- `frames`: pandas DataFrames
-- `arrow`: Arrow tables
+- `arrow`: Arrow tables, and pandas DataFrames
 - `statements`: SQL of a person, read-only
 """

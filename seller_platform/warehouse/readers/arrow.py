@@ -1,6 +1,10 @@
-"""Reads stored rows as Arrow tables, with types that lose nothing."""
+"""Reads stored rows as Arrow tables, with types that lose nothing, and as pandas DataFrames."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import csv
@@ -11,6 +15,9 @@ from seller_platform.errors import InexactNumberError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Relation, Selection, read_blocks
+
+if TYPE_CHECKING:  # pandas takes half a second to import, and most processes never read a frame
+    import pandas as pd
 
 # A product has the digits after the point of both factors, and DuckDB and Spark stop at 38 digits in all. So money has
 # few: twenty digits before the point and eight after it. DuckDB multiplies decimals of at most 18 digits within 18
@@ -27,6 +34,11 @@ _TYPES = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
     Kind.JSON: pa.string(),
+}
+_OBJECTS: dict[Kind, Callable[[str], Any]] = {
+    Kind.MONEY: Decimal,
+    Kind.NUMBER: Decimal,
+    Kind.JSON: partial(json.loads, parse_float=Decimal),
 }
 
 
@@ -58,6 +70,37 @@ def read_floats(database: Database, relation: Relation, parts: Iterable[Selectio
     table = read_arrow(database, relation, parts, numbers_as_text=True)
     types = [pa.float64() if kind in (Kind.MONEY, Kind.NUMBER) else _TYPES[kind] for _, kind in relation.columns]
     return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))
+
+
+def read_frames(
+    database: Database, relation: Relation, parts: Iterable[Selection] | None, *, as_floats: bool = False
+) -> "pd.DataFrame":
+    """Return the rows of several parts, by account and then as the API lists them.
+
+    One statement reads them. The account key is the first column, the row's local day the second unless the relation
+    has a day of its own. Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone,
+    timestamps `datetime64[us, UTC]`. Money and numbers are `object` columns of `Decimal`, exact as sent. JSON is
+    decoded, its numbers as `Decimal`. Nulls are `<NA>`, `NaT` and None. Its errors are those of `read_arrow`.
+
+    Args:
+        parts: None asks for every account that was ever loaded.
+        as_floats: Return money and numbers as `float64`, which is not exact.
+    """
+    import pandas as pd  # as above
+
+    nullable = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    table = (read_floats if as_floats else partial(read_arrow, numbers_as_text=True))(database, relation, parts)
+    frame = {}
+    for name, kind in relation.columns:
+        column = table[name]
+        if kind in _OBJECTS and column.type == pa.string():
+            values = [None if text is None else _OBJECTS[kind](text) for text in column.to_pylist()]
+            frame[name] = pd.Series(values, dtype="object")
+        elif kind is Kind.DATE:
+            frame[name] = column.to_pandas(date_as_object=False).astype("datetime64[s]")
+        else:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return pd.DataFrame(frame)
 
 
 def read_batches(
@@ -116,7 +159,5 @@ def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema
 
 
 def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa.Schema:
-    types = ((name, _TYPES[kind]) for name, kind in columns)
-    return pa.schema(
-        [(name, pa.string() if numbers_as_text and each in (MONEY, NUMBER) else each) for name, each in types]
-    )
+    types = _TYPES | ({Kind.MONEY: pa.string(), Kind.NUMBER: pa.string()} if numbers_as_text else {})
+    return pa.schema([(name, types[kind]) for name, kind in columns])

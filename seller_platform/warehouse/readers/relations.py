@@ -103,9 +103,8 @@ def relation_of(source: Source) -> Relation:
     """Return the table of a dataset or a mart."""
     schema, _, name = source.table.partition(".")
     if isinstance(source, Mart):
-        return Relation(
-            schema, name, source.columns, source.key, source.day, is_mart=True, is_monthly=source.is_monthly
-        )
+        columns = (source.columns, source.key, source.day)
+        return Relation(schema, name, *columns, is_mart=True, is_monthly=source.is_monthly)
     return Relation(
         schema,
         name,

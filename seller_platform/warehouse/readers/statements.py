@@ -105,10 +105,8 @@ def _executed(driver: psycopg.Connection[Any], statement: str, time_limit: str) 
     assert result is not None, "a statement that was executed has a result"
     oids = [result.ftype(index) for index in range(result.nfields)]
     names = dict(driver.execute("SELECT oid, typname FROM pg_type WHERE oid = ANY (%s)", [oids]).fetchall())
-    columns = [
-        ResultColumn((result.fname(index) or b"").decode(), names.get(oid, "text")) for index, oid in enumerate(oids)
-    ]
-
+    kinds = [names.get(oid, "text") for oid in oids]
+    columns = [ResultColumn((result.fname(index) or b"").decode(), kind) for index, kind in enumerate(kinds)]
     repeated = sorted(name for name, count in Counter(column.name for column in columns).items() if count > 1)
     if repeated:
         raise RequestError(f"two columns are named {', '.join(repeated)}", step="Name them apart with AS.")

@@ -160,11 +160,8 @@ def create_functions(connection: Connection) -> None:
     statement that is being planned finds it until then.
     """
     driver = driver_of(connection)
-    dated = [
-        sql.SQL("({}, {})").format(dataset.name, dataset.money[0].name if dataset.money else "")
-        for dataset in DATASETS
-        if dataset.is_dated
-    ]
+    amounts = [(each.name, each.money[0].name if each.money else "") for each in DATASETS if each.is_dated]
+    dated = [sql.SQL("({}, {})").format(*pair) for pair in amounts]
     query = _SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated))
     comment = "How much of a day still changes after how many days."
     create_view(driver, "platform.settledness", query, comment, _SETTLEDNESS_COLUMNS)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from seller_platform.errors import ReaderError, WarehouseError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.advisory_locks import lock
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import Database, driver_of, identifiers
 from seller_platform.warehouse.postgres.programs import QUERY_ROLE, READER
 from seller_platform.warehouse.postgres.urls import READER_URL, parsed_url
 from seller_platform.warehouse.schema.tables import HISTORY, PLATFORM, READABLE, SELLER, declared
@@ -80,13 +80,11 @@ def save_reader(database: Database, name: str, password: str) -> bool:
         WarehouseError: The user of the database may not create the role.
     """
     if _NAME.fullmatch(name) is None or name in ("none", "public"):
-        raise ReaderError(
-            f"{name!r} is no name for a reader. Use lower-case letters, digits and underscores, at most 63; not pg_..."
-        )
+        step = "Use lower-case letters, digits and underscores, at most 63; not pg_..."
+        raise ReaderError(f"{name!r} is no name for a reader. {step}")
     if len(password) < _SHORTEST_PASSWORD or not password.isprintable():
-        raise ReaderError(
-            f"{name!r} cannot have that password. It must have at least {_SHORTEST_PASSWORD} printable characters"
-        )
+        step = f"It must have at least {_SHORTEST_PASSWORD} printable characters"
+        raise ReaderError(f"{name!r} cannot have that password. {step}")
     with database.begin() as connection:
         lock(connection, _LOCK)
         driver = driver_of(connection)
@@ -117,9 +115,9 @@ def remove_reader(database: Database, name: str) -> None:
         driver = driver_of(connection)
         if not _is_reader(driver, name):
             raise ReaderError(f"{name!r} is no role of this server")
-        for schema in map(sql.Identifier, (*READABLE_SCHEMAS, PLATFORM)):
-            driver.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, identifier))
-            driver.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schema, identifier))
+        schemas = identifiers((*READABLE_SCHEMAS, PLATFORM))
+        driver.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schemas, identifier))
+        driver.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schemas, identifier))
     drop = sql.SQL("DROP ROLE {}").format(identifier)
     with database.begin() as connection:
         driver = driver_of(connection)
@@ -204,8 +202,7 @@ def _alter(driver: psycopg.Connection[Any], name: str, password: str | None, *, 
     if password is not None:
         # Statements may be logged: PostgreSQL gets what it stores, not the password.
         stored = driver.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
-        with_password = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(name), sql.Literal(stored))
-        driver.execute(with_password)
+        driver.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(name), sql.Literal(stored)))
 
 
 def _statements(driver: psycopg.Connection[Any], name: str, *, is_new: bool) -> list[str]:
@@ -221,13 +218,11 @@ def _statements(driver: psycopg.Connection[Any], name: str, *, is_new: bool) -> 
 
 
 def _grant(driver: psycopg.Connection[Any], name: str) -> None:
-    reader = sql.Identifier(name)
-    for schema in map(sql.Identifier, READABLE_SCHEMAS):
-        driver.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schema, reader))
-        driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, reader))
-    tables = sql.SQL(", ").join(sql.Identifier(PLATFORM, table) for table in readable_of_platform())
+    reader, tables = sql.Identifier(name), identifiers(readable_of_platform(), PLATFORM)
+    schemas = (identifiers(READABLE_SCHEMAS), identifiers((*READABLE_SCHEMAS, PLATFORM)))
+    driver.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schemas[0], reader))
+    driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schemas[1], reader))
     driver.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(tables, reader))
-    driver.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PLATFORM), reader))
 
 
 def rights_of_readers_lack(name: str, statements: Sequence[str]) -> WarehouseError:

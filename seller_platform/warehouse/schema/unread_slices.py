@@ -124,9 +124,8 @@ UNREAD_SLICES = ProblemSource(
 def create_unread_slices(connection: Connection) -> None:
     """Create the view of what is offered, and the function that returns what is unread, anew."""
     driver = driver_of(connection)
-    datasets = [
-        sql.SQL("({}, {}, {})").format(dataset.name, dataset.is_dated, dataset.is_computed) for dataset in REFRESHED
-    ]
+    declared = sql.SQL("({}, {}, {})")
+    datasets = [declared.format(each.name, each.is_dated, each.is_computed) for each in REFRESHED]
     computed = [dataset.name for dataset in REFRESHED if dataset.is_computed]
     query = _OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed))
     comment = "What each upstream offers of each account."

@@ -22,9 +22,9 @@ from seller_platform.service.errors import ApiError, InvalidParametersError
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.pins import Pin, read_pin, subject_of, write_pin
 from seller_platform.service.users.store import grant_accounts
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.receipts import store_receipt

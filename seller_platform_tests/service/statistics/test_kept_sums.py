@@ -12,9 +12,9 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.sums.costs import CHANGED
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Receipt
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.service.statistics.test_endpoint import (
     LEGAL,

@@ -13,9 +13,9 @@ from sqlalchemy import event, text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Slicing, Source, Window, dataset_named
 from seller_platform.warehouse.history.changes import changes_since
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Receipt
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts, count_rows, store_slice
 

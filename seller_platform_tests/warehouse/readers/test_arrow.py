@@ -13,8 +13,7 @@ from seller_platform.errors import InexactNumberError, NotLoadedError, RequestEr
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
-from seller_platform.warehouse.readers.frames import read_frames
+from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, read_frames, schema_of
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import mart_named

@@ -18,10 +18,10 @@ from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.provenance import explain
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.expectations import skus_of_account
+from seller_platform.warehouse.loads.slices import revert
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.arrow import read_arrow
