@@ -210,13 +210,9 @@ class GrantKeeper:
         except (UpstreamError, InvalidSettingError) as error:  # also a certificate or a proxy
             pause = min(_REFRESH_AGAIN, (pair.expires_at - now) / 4)
             self._refresh_after = now + pause
-            _LOG.warning(
-                "%s; the access token of connection %r is valid until %s, and is refreshed again in %d s",
-                error,
-                self.connection,
-                pair.expires_at.isoformat(timespec="minutes"),
-                pause.total_seconds(),
-            )
+            until, seconds = pair.expires_at.isoformat(timespec="minutes"), pause.total_seconds()
+            message = "%s; the access token of connection %r is valid until %s, and is refreshed again in %d s"
+            _LOG.warning(message, error, self.connection, until, seconds)
             return pair
 
     def _current(self) -> TokenPair:

@@ -246,10 +246,8 @@ class Planner:
         if per_day is None:
             return Division(slices, expected=expected)
         connection_of = {each.key: each.connection for each in accounts(database)}
-        budgets = {
-            name: left_at(database, name, now, per_day=per_day)
-            for name in sorted({connection_of.get(each.account, each.account) for each in slices})
-        }
+        names = sorted({connection_of.get(each.account, each.account) for each in slices})
+        budgets = {name: left_at(database, name, now, per_day=per_day) for name in names}
         left = {name: requests for name, (requests, _) in budgets.items()}
         used_up = {name: RequestsUsedUpError(name, per_day=per_day, renews_at=at) for name, (_, at) in budgets.items()}
         read_at = last_reads(database, [(each.dataset.name, each.account) for each in slices])

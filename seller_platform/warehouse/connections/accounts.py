@@ -130,11 +130,8 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
             statement = insert(ACCOUNTS).values(values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[ACCOUNTS.c.key], set_=seen))
         not_listed = ACCOUNTS.c.key.not_in(keys)
-        transaction.execute(
-            update(ACCOUNTS)
-            .where(ACCOUNTS.c.connection == connection, ACCOUNTS.c.retired_at.is_(None), not_listed)
-            .values(retired_at=func.now())
-        )
+        is_gone = (ACCOUNTS.c.connection == connection, ACCOUNTS.c.retired_at.is_(None), not_listed)
+        transaction.execute(update(ACCOUNTS).where(*is_gone).values(retired_at=func.now()))
 
 
 def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAccount, ...]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -130,6 +131,7 @@ def build_partition(
     bindings = mart.bindings(account, window, chosen)
     derived, state = Derived.of(mart, chosen), None
     with holding(database, lock_name(mart, account, window)) as connection:
+        keep = partial(keep_try, connection, derived, run_id=run_id)
         try:
             with _mart_errors(mart, account, window), connection.begin():
                 started_at = datetime.now(UTC)
@@ -158,19 +160,12 @@ def build_partition(
                 days = {"window_start": window and window.start, "window_end": window and window.end}
                 values = vars(build) | days | {"mart": mart.name, "version": mart.version, "run_id": run_id}
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
-                keep_try(
-                    connection,
-                    derived,
-                    state,
-                    run_id=run_id,
-                    digest=digest,
-                    build_id=build.id,
-                    failed_checks=failed_checks(mart, build.check_results, rows),
-                )
+                failed = failed_checks(mart, build.check_results, rows)
+                keep(state, digest=digest, build_id=build.id, failed_checks=failed)
         except (WarehouseError, InputProblemError) as error:
             if state is not None:
                 with connection.begin():
-                    keep_try(connection, derived, state, run_id=run_id, error=error)
+                    keep(state, error=error)
             raise
     return build
 

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -129,22 +129,19 @@ def _rows(
         went = _of_account(dataset, former, account, window).where(gone)
         came = _of_account(dataset, stored, account, window).where(stored.c.load_id.in_(loads))
         return _fetched(connection, went), _fetched(connection, came)
-    kept = stored.c.load_id.not_in(loads)
-    days = (
-        connection.execute(select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, condition))
-        for table, condition in ((former, gone), (stored, kept))
-    )
-    newest_then = max((day for result in days for day in result.scalars() if day is not None), default=None)
+    of_then = ((former, gone), (stored, stored.c.load_id.not_in(loads)))
+    days: list[date | None] = []
+    for table, condition in of_then:
+        of_table = select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, condition)
+        days += connection.execute(of_table).scalars()
+    newest_then = max((day for day in days if day is not None), default=None)
     # The newest snapshot may have no rows.
     newest = select(SLICES.c.newest_day).where(SLICES.c.dataset == dataset.name, SLICES.c.account == account)
     now = connection.execute(newest).scalar_one()
-    went_rows = [
-        row
-        for table, condition in ((former, gone), (stored, kept))
-        for row in _fetched(
-            connection, _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then)
-        )
-    ]
+    went_rows = []
+    for table, condition in of_then:
+        of_day = _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then)
+        went_rows += _fetched(connection, of_day)
     came = _of_account(dataset, stored, account, None).where(stored.c[LOCAL_DAY] == now)
     return went_rows, _fetched(connection, came)
 

@@ -190,15 +190,9 @@ def day_changes(
         after.update(new_rows)
         after.subtract(gone_rows)
         first = dataset.money[0].name if dataset.money else ""
-        changes[each] = DayChange(
-            count,
-            count - gone_rows[ROWS] + new_rows[ROWS],
-            lost,
-            others,
-            Decimal(new_rows["net", first] - gone_rows["net", first]),
-            (whole, after) if each in dear else None,
-            scaled,
-        )
+        count_after, amount = count - gone_rows[ROWS] + new_rows[ROWS], new_rows["net", first] - gone_rows["net", first]
+        compared = (whole, after) if each in dear else None
+        changes[each] = DayChange(count, count_after, lost, others, Decimal(amount), compared, scaled)
     return changes
 
 

@@ -46,19 +46,11 @@ _DAYS, _WANTED = "window_end - window_start", "slice.after - slice.first"
 _LIKE = ((f"{_DAYS} <= {_WANTED}", f"{_DAYS} DESC, id DESC"), (f"{_DAYS} > {_WANTED}", f"{_DAYS}, id DESC"))
 # The sum keeps PostgreSQL from reading all receipts by their number.
 _SAME = (("window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),)
-_OF_PAIRS = text(
-    _CANDIDATES.format(
-        receipts=" UNION ALL ".join(
-            _RECEIPT.format(condition=f"readings.account = slice.account AND {condition}", order=order)
-            for condition, order in _SAME + _LIKE
-        )
-    )
+_RECEIPTS = (
+    [_RECEIPT.format(condition=of_account + condition, order=order) for condition, order in forms]
+    for of_account, forms in (("readings.account = slice.account AND ", _SAME + _LIKE), ("", _LIKE))
 )
-_OF_DATASETS = text(
-    _CANDIDATES.format(
-        receipts=" UNION ALL ".join(_RECEIPT.format(condition=condition, order=order) for condition, order in _LIKE)
-    )
-)
+_OF_PAIRS, _OF_DATASETS = (text(_CANDIDATES.format(receipts=" UNION ALL ".join(each))) for each in _RECEIPTS)
 
 
 class Basis(StrEnum):

@@ -30,16 +30,10 @@ def keep_history_start(database: Database, first_value: date) -> date:
 
 def extend_history(database: Database, first_day: date) -> bool:
     """Let history begin with a day, unless it begins earlier; return whether that changed anything."""
-    earlier = (
-        insert(HISTORY_START)
-        .values(first_day=first_day)
-        .on_conflict_do_update(
-            index_elements=[HISTORY_START.c.is_only_row],
-            set_={"first_day": first_day},
-            where=HISTORY_START.c.first_day > first_day,
-        )
-    )
-    return database.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
+    statement, earlier = insert(HISTORY_START).values(first_day=first_day), {"first_day": first_day}
+    is_later = HISTORY_START.c.first_day > first_day
+    statement = statement.on_conflict_do_update(index_elements=["is_only_row"], set_=earlier, where=is_later)
+    return database.execute(statement.returning(HISTORY_START.c.first_day)).one_or_none() is not None
 
 
 def history_start_in(database: Database, settings: Settings, first_month: date | None = None) -> date:

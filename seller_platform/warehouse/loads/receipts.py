@@ -172,14 +172,9 @@ def joined(windows: Sequence[Window]) -> list[Window]:
 
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     """Return the receipt of the last load of each account; of `accounts`, of each connection."""
-    statement = (
-        select(LOADS)
-        .join(SLICES, SLICES.c.load_id == LOADS.c.id)
-        .where(SLICES.c.dataset == dataset.name)
-        .distinct(LOADS.c.account)
-        .order_by(LOADS.c.account, LOADS.c.id.desc())
-    )
-    return {row["account"]: Receipt.of(row) for row in database.execute(statement).mappings()}
+    stored = select(LOADS).join(SLICES, SLICES.c.load_id == LOADS.c.id).where(SLICES.c.dataset == dataset.name)
+    newest = stored.distinct(LOADS.c.account).order_by(LOADS.c.account, LOADS.c.id.desc())
+    return {row["account"]: Receipt.of(row) for row in database.execute(newest).mappings()}
 
 
 def last_tries(database: Database, dataset: Dataset) -> dict[str, tuple[datetime, str | None]]:
@@ -291,10 +286,6 @@ _WAITS = text("""
 
 def open_holds(database: Database) -> tuple[Receipt, ...]:
     """Return the receipts of readings that are held: no later loads published their days, or held them again."""
-    held = (
-        select(LOADS)
-        .join(SLICES, LOADS.c.id == SLICES.c.held_load_ids.any_())
-        .where(text("held_load_ids <> '{}'"))
-        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
-    )
-    return tuple(Receipt.of(row) for row in database.execute(held).mappings())
+    held = select(LOADS).join(SLICES, LOADS.c.id == SLICES.c.held_load_ids.any_()).where(text("held_load_ids <> '{}'"))
+    in_order = held.order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
+    return tuple(Receipt.of(row) for row in database.execute(in_order).mappings())

@@ -130,11 +130,8 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
         return and_(table.c[LOCAL_DAY] < before, tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept))
 
     # Exports have the rows, too.
-    pruned = (
-        update(SLICES)
-        .values(pruned_at=func.clock_timestamp())
-        .where(SLICES.c.dataset == dataset.name, SLICES.c.account.in_(select(stored.c.account).where(is_old(stored))))
-    )
+    has_old = SLICES.c.account.in_(select(stored.c.account).where(is_old(stored)))
+    pruned = update(SLICES).values(pruned_at=func.clock_timestamp()).where(SLICES.c.dataset == dataset.name, has_old)
     removed = _remove(database, of_history, is_old(of_history), dry=dry)
     return removed + _remove(database, stored, is_old(stored), dry=dry, before=pruned)
 

@@ -61,13 +61,9 @@ class Database:
         self.url = url
         address = driver_url(url, "psycopg")
         timeout = {} if connect_seconds is None else {"connect_timeout": connect_seconds}
-        self.engine: Engine = create_engine(
-            address,
-            pool_size=connections,
-            max_overflow=0,
-            pool_pre_ping=True,
-            connect_args={**session(address, settings), **timeout},
-        )
+        arguments = {**session(address, settings), **timeout}
+        pool = {"pool_size": connections, "max_overflow": 0, "pool_pre_ping": True}
+        self.engine: Engine = create_engine(address, connect_args=arguments, **pool)
         listen(self.engine, "first_connect", lambda driver, _: check_server(driver, url, settings))
 
     @contextmanager

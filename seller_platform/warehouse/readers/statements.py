@@ -157,12 +157,8 @@ def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
             raise _forbidden("queries only read: give a SELECT, a WITH, a TABLE or VALUES") from error
         if "multiple commands" in str(error):
             raise statement_error("there are several statements; give a single one", statement) from error
-        raise statement_error(
-            error.diag.message_primary or str(error),
-            statement,
-            position=position if position > 0 else None,
-            hint=error.diag.message_hint,
-        ) from error
+        problem, advice = error.diag.message_primary or str(error), error.diag.message_hint
+        raise statement_error(problem, statement, position=position if position > 0 else None, hint=advice) from error
 
 
 def statement_error(
