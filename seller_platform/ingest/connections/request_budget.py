@@ -31,11 +31,7 @@ def budget_days(moment: datetime) -> tuple[date, ...]:
 
 
 def renewal_after(moment: datetime, lacking: date | None = None) -> datetime:
-    """Return when the budget of a day renews: shortly after midnight, when no request counts on that day.
-
-    Args:
-        lacking: The day; by default the one of the moment.
-    """
+    """Return when the budget of a day, by default today's, renews: after midnight, when no request counts on it."""
     day = lacking or moment.astimezone(UTC).date()
     return datetime.combine(day + timedelta(days=1), time(), UTC) + AROUND_MIDNIGHT
 

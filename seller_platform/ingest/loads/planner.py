@@ -314,9 +314,6 @@ def _first_turn(
     """Return the slice that comes before those of today, because it would never fit beside them.
 
     Each slice of today that no longer fits must have been read after `long_ago`: so each is one day late at most.
-
-    Args:
-        ranked: The slices of a connection, the first ones first.
     """
     of_today, others = list[DueSlice](), list[DueSlice]()
     for each in ranked:

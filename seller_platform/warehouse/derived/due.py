@@ -165,11 +165,7 @@ class Derived:
 
     @classmethod
     def of(cls, mart: Mart, parameters: Mapping[str, int] | None = None) -> "Derived":
-        """Return a mart. Of the list of accounts only what it says of a partition's own account decides.
-
-        Args:
-            parameters: Values of the mart's parameters; by default their defaults.
-        """
+        """Return a mart. Of the list of accounts only what it says of a partition's own account decides."""
         chosen = mart.chosen_parameters(parameters or {})
         inputs = tuple(
             DerivedInput(
@@ -276,11 +272,7 @@ def keep_try(
     failed_checks: Mapping[str, object] | None = None,
     error: SellerPlatformError | None = None,
 ) -> None:
-    """Store that a partition was made of the inputs that its state has, or why not. What was made before stays.
-
-    Args:
-        digest: Of what was made; None after an error.
-    """
+    """Store that a partition was made of the inputs that its state has, or why not. What was made before stays."""
     values = msgspec.structs.asdict(state) | {
         "folder": derived.folder,
         "run_id": run_id,

@@ -282,21 +282,13 @@ class PendingRows:
         return {"order_id": sql.Identifier(orders[0]), **of_each}
 
     def move_to_history(self, gone: Sequence[str], load_id: int, inside: sql.Composable | None = None) -> Profile:
-        """Move stored rows to schema `history`, as gone with a load, and return their profile.
-
-        Args:
-            inside: The condition for those that are moved; None for all.
-        """
+        """Move stored rows, or those inside a condition, to schema `history` as gone; return their profile."""
         names = {"columns": identifiers(self._columns), "load": sql.Literal(load_id), "inside": inside or _ALL}
         sums = profile_query(self._dataset, sql.Identifier("gone"), _ALL)
         return Profile.of(self._dataset, self._execute(_MOVE, [list(gone)], sums=sums, **names).fetchall())
 
     def publish(self, load_id: int, inside: sql.Composable | None = None) -> Profile:
-        """Insert new rows into the dataset's table, as those of a load, and return their profile.
-
-        Args:
-            inside: The condition for those that are inserted; None for all.
-        """
+        """Insert new rows, or those inside a condition, into the dataset's table as a load's; return their profile."""
         names = {"columns": self._columns_of_row, "inside": inside or _ALL}
         self._execute(_PUBLISH, load=sql.Literal(load_id), load_id=sql.Identifier(LOAD_ID), **names)
         profile = profile_query(self._dataset, self.table, inside or _ALL)

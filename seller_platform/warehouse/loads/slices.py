@@ -264,11 +264,7 @@ class Load:
     def _exchange(
         self, pending: PendingRows, before: Sums, gone: Sequence[str], load_id: int, inside: sql.Composable | None
     ) -> SliceChange:
-        """Move the rows that are gone to history, and publish the new ones.
-
-        Args:
-            inside: The condition for the rows that are exchanged; None for all.
-        """
+        """Move the rows that are gone to history, and publish the new ones; with a condition, only those inside it."""
         left = pending.move_to_history(gone, load_id, inside) if gone else NO_ROWS
         reach("slice.deleted")
         came = pending.publish(load_id, inside)

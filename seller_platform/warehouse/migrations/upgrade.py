@@ -88,11 +88,9 @@ def upgrade(
     report: Callable[[str], None] = _LOG.info,
     versions: Sequence[Path] = (),
 ) -> None:
-    """Bring a database to the newest version; processes that start together wait for one another.
+    """Bring a database to the newest version, as `migrate` does; processes that start together wait for one another.
 
     Args:
-        partitions: How many partitions the tables of an empty database get.
-        report: Receives a line for each migration.
         versions: Folders of migrations that follow those of this program.
 
     Raises:

@@ -33,9 +33,6 @@ def comparable_slices(
 
     Of a settled one, no row was expected to change after it was read. Only days that had ended when they were read are
     compared: the others are not expected to be equal. Of a list without days, the upstream has no former snapshots.
-
-    Args:
-        months: The months of dated lists.
     """
     bound = {
         "datasets": [each.name for each in datasets],
@@ -57,10 +54,6 @@ def comparable_slices(
 
 
 def ended_days(month: Window, days_read: Sequence[datetime | None], zone: ZoneInfo) -> Iterator[Window]:
-    """Yield the runs of days of a month that had ended when they were read, oldest first.
-
-    Args:
-        days_read: When each day of the month was last read.
-    """
+    """Yield the runs of days of a month that had ended when they were read, oldest first."""
     read = ((day, moment) for day, moment in zip(month.each_day(), days_read, strict=False) if moment is not None)
     yield from joined([Window.day(day) for day, moment in read if moment.astimezone(zone).date() > day])

@@ -73,10 +73,6 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
 
 
 def count_partitions(database: Database, mart: Mart, accounts: Collection[str] | None = None) -> int:
-    """Return how many partitions of a mart are built.
-
-    Args:
-        accounts: The keys of the accounts; None for all.
-    """
+    """Return how many partitions of a mart are built, of these accounts or of all."""
     bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
     return int(database.execute(_COUNT_PARTITIONS, bound).scalar_one())

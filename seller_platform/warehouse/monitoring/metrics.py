@@ -105,11 +105,7 @@ class Evidence:
 
 
 def evidence(database: Database, now: datetime, accounts: Collection[str] | None = None) -> Evidence:
-    """Return what a capability has found out, if one is there that does.
-
-    Args:
-        accounts: The keys of the accounts of which it is said; None for all.
-    """
+    """Return what a capability has found out about these accounts, or about all, if one is there that does."""
     return next((find(database, now, accounts) for find in contributed("evidence")), Evidence())
 
 

@@ -119,8 +119,7 @@ _PROBLEMS = text(f"""
 def problems(database: Database, *, accounts: Collection[str] | None = None) -> tuple[Problem, ...]:
     """Return what is wrong, errors first, those with the most money before others of the currency.
 
-    Args:
-        accounts: The keys of accounts, and the names of connections; None for all.
+    The accounts are chosen as by `slice_problems`.
     """
     bound = {"datasets": None, "accounts": None if accounts is None else list(accounts), "months": None}
     return tuple(Problem(*row) for row in database.execute(_PROBLEMS, bound))

@@ -54,11 +54,7 @@ def settled_partitions(database: Database, source: Dataset | Mart) -> Mapping[Pa
 def open_errors(
     database: Database, source: Dataset | Mart, partitions: Collection[Partition] | None = None
 ) -> list[SliceProblem]:
-    """Return the errors of partitions that no person has acknowledged, those of a mart's inputs among them.
-
-    Args:
-        partitions: Those of the dataset or the mart; by default all.
-    """
+    """Return the errors of these partitions, or of all, that no person has acknowledged; a mart's inputs count."""
     names = [source.name] if isinstance(source, Dataset) else [source.table, *(each.name for each in source.datasets)]
     accounts = None if partitions is None else {account for account, _ in partitions}
     found = slice_problems(database, names, accounts=accounts)

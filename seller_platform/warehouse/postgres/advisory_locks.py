@@ -88,11 +88,7 @@ def hold(connection: Connection, name: str) -> None:
 
 
 def try_hold(connection: Connection, name: str | int, *, seconds: float = 0) -> bool:
-    """Return whether the lock of a name or number is free. If so, hold it until it is released.
-
-    Args:
-        seconds: How long it may take to become free.
-    """
+    """Return whether the lock of a name or number becomes free in time. If so, hold it until it is released."""
     return _try(connection, "pg_advisory_lock", name, seconds)
 
 

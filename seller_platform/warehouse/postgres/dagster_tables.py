@@ -118,9 +118,7 @@ def prune_dagster(
 
     Args:
         connection: One that commits each statement and whose search path leads to Dagster's tables.
-        before: A moment with a zone.
         dry: Count only. Runs are counted that could go now; more may go after their events.
-        on_deleted_run: Called with the id of each deleted run.
     """
     removed = {}
     for kind, table, moment, old, delete in _TABLES:

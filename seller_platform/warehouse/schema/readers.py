@@ -167,11 +167,7 @@ def embedded_reader(database: Database) -> str:
 
 
 def open_reading(url: str, *, seconds: float = 30.0, connections: int = 2) -> Database:
-    """Return a database whose transactions only read, and whose statements end in time, for answers of programs.
-
-    Args:
-        seconds: How long a statement may take.
-    """
+    """Return a database for answers of programs, whose transactions only read, and whose statements end in time."""
     settings = _SETTINGS | {"statement_timeout": f"{round(seconds * 1000)}"}
     return Database(url, connections=connections, settings=settings)
 
