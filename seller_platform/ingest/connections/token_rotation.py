@@ -79,8 +79,7 @@ class PairSpool:
             in_room: Write it into the room that `intend` reserved, while no other process rotates.
         """
         with self._spooling():
-            sealed = seal_pair(self._box, pair)
-            write_atomically(self._pair, sealed, 0o600, room=self._room if in_room else None)
+            write_atomically(self._pair, seal_pair(self._box, pair), 0o600, room=self._room if in_room else None)
 
     def kept(self) -> TokenPair | None:
         """Return the pair that was received and never committed, if there is one."""

@@ -93,10 +93,10 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
 
         return build
 
-    config = {
-        parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc_with_bounds)
-        for parameter in mart.parameters
-    }
+    config = {}
+    for each in mart.parameters:
+        described = f"{each.doc} From {each.minimum} to {each.maximum:,}."
+        config[each.name] = dg.Field(int, default_value=each.default, description=described)
     return derived_asset(
         spec, mart, mart.datasets, builder, placement, done="built", checked=[mart], config_schema=config
     )

@@ -177,8 +177,7 @@ def reporting(database: Database, build: Build) -> Iterator[bool]:
     It is not if its partition was built or reported since, or an input has changed. The partition is built by no other
     process before the block ends.
     """
-    lock = lock_name(build.mart, build.account, build.window)
-    with holding(database, lock) as connection, connection.begin():
+    with holding(database, lock_name(build.mart, build.account, build.window)) as connection, connection.begin():
         state = state_of(connection, Derived.of(build.mart), build.account, build.window)
         bound = (build.mart.name, build.account, state.month, state.fingerprint, build.id)
         yield state.is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1

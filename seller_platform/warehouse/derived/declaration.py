@@ -74,11 +74,6 @@ class MartParameter:
     minimum: int = 0
     maximum: int = 10_000
 
-    @property
-    def doc_with_bounds(self) -> str:
-        """The sentence with the bounds of the number."""
-        return f"{self.doc} From {self.minimum} to {self.maximum:,}."
-
 
 @dataclass(frozen=True)
 class MartCheck:

@@ -142,5 +142,4 @@ def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql
     columns += [dataset.slice_column, "extra", *(column.name for column in dataset.tags)]
     columns += ["account", "load_id", "page", ROW_HASH]
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, QUOTE '\"', ESCAPE {}, NULL 'null', ENCODING 'UTF8')")
-    into = table or sql.Identifier(SELLER, dataset.name)
-    return statement.format(into, identifiers(columns), sql.Literal("\\"))
+    return statement.format(table or sql.Identifier(SELLER, dataset.name), identifiers(columns), sql.Literal("\\"))
