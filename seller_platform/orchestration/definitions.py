@@ -7,7 +7,7 @@ import dagster as dg
 from seller_platform.commands import use_start
 from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
-from seller_platform.orchestration.automation.pruning import PRUNE, delete_old
+from seller_platform.orchestration.automation.schedules import PRUNE, delete_old
 from seller_platform.orchestration.component import EXECUTOR, SellerPlatformComponent
 from seller_platform.orchestration.instance.run_launcher import fork_run_workers
 from seller_platform.settings import Settings, read_settings

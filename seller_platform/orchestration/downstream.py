@@ -191,23 +191,19 @@ def seller_asset_specs(
         same_instance: Whether the assets are in the same Dagster instance, which then has the accounts. Otherwise
             the accounts are read from the warehouse.
     """
-
-    def spec(source: Dataset | Mart, group: str, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetSpec:
-        return dg.AssetSpec(
-            asset_key(source).with_prefix(key_prefix),
-            description=source.doc,
-            group_name=group,
-            kinds={"postgres"},
-            metadata={"dagster/table_name": source.table},
-            partitions_def=partitions,
-        ).with_io_manager_key(io_manager_key)
-
     sources: Sequence[Dataset | Mart] = (*DATASETS, *MARTS)
     since = history_start or history_start_of(_settings(database_url))
     by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
     return [
-        spec(each, "lists" if isinstance(each, Dataset) else "marts", partitions_for(each, since, by_account))
-        for each in sources
+        dg.AssetSpec(
+            asset_key(source).with_prefix(key_prefix),
+            description=source.doc,
+            group_name="lists" if isinstance(source, Dataset) else "marts",
+            kinds={"postgres"},
+            metadata={"dagster/table_name": source.table},
+            partitions_def=partitions_for(source, since, by_account),
+        ).with_io_manager_key(io_manager_key)
+        for source in sources
     ]
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import dagster as dg
 from pydantic import AfterValidator, ValidationError
-from pydantic_core import ErrorDetails
 
 from seller_platform.commands import with_names
 from seller_platform.contract.window import read_month
@@ -84,14 +83,11 @@ class CheckedConfig(dg.Config):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            problems = "; ".join(_problem(each) for each in error.errors())
-            message = f"The config cannot be used: {problems}. Correct it in the Launchpad, and launch the run again."
-            raise ForeseenError(message) from None
-
-
-def _problem(error: ErrorDetails) -> str:
-    """Return an error of pydantic as a phrase. The text of our own validators names the value already."""
-    field, text = ".".join(map(str, error["loc"])), error["msg"]
-    if error["type"] == "value_error":
-        return f"{field}: {text.removeprefix('Value error, ')}"
-    return f"{field}: {text[:1].lower()}{text[1:]}, not {error['input']!r}"
+            problems = []
+            for each in error.errors():
+                text = each["msg"].removeprefix("Value error, ")
+                if each["type"] != "value_error":  # the text of our own validators names the value already
+                    text = f"{text[:1].lower()}{text[1:]}, not {each['input']!r}"
+                problems.append(f"{'.'.join(map(str, each['loc']))}: {text}")
+            message = "Correct it in the Launchpad, and launch the run again."
+            raise ForeseenError(f"The config cannot be used: {'; '.join(problems)}. {message}") from None

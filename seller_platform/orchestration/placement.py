@@ -186,7 +186,13 @@ class Placement:
 
     def chosen(self, known: Iterable[Reader]) -> list[Reader]:
         """Return the accounts or the connections that are read."""
-        return [each for each in known if self._reads(each)]
+        return [
+            each
+            for each in known
+            if self.connections is None
+            or (each.name if isinstance(each, KnownConnection) else each.connection) in self.connections
+            if self.accounts is None or isinstance(each, KnownConnection) or each.key in self.accounts
+        ]
 
     def accounts_of(self, schedule: str, known: Iterable[KnownAccount]) -> list[KnownAccount]:
         """Return the accounts that a schedule reads."""
@@ -196,12 +202,6 @@ class Placement:
     @property
     def _only_connection(self) -> str | None:
         return next(iter(self.connections)) if self.connections is not None and len(self.connections) == 1 else None
-
-    def _reads(self, each: KnownAccount | KnownConnection) -> bool:
-        if isinstance(each, KnownConnection):
-            return self.connections is None or each.name in self.connections
-        is_of_connection = self.connections is None or each.connection in self.connections
-        return is_of_connection and (self.accounts is None or each.key in self.accounts)
 
 
 WHOLE = Placement()

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.checks import docs_of
+from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -105,7 +105,7 @@ def newest_checks(
     instance: dg.DagsterInstance, source: Dataset | Mart, placement: Placement = WHOLE
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """Return the newest evaluation of each check of a dataset or a mart, by name."""
-    checks = [dg.AssetCheckKey(placement.asset_key(source), name) for name in docs_of(source)]
+    checks = [dg.AssetCheckKey(placement.asset_key(source), each.name) for each in checks_of(source)]
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     return {key.name: record.evaluation for key, record in newest.items() if record.evaluation is not None}
 

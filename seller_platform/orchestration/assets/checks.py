@@ -6,10 +6,8 @@ reason and the next step. A slice that could not be loaded breaks the rule of it
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dagster as dg
-import msgspec
 
 from seller_platform.capabilities import contributed
 from seller_platform.commands import runnable
@@ -30,7 +28,6 @@ from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.derived.declaration import Mart
-from seller_platform.warehouse.derived.tables import CONTRADICTED
 from seller_platform.warehouse.monitoring.mart_checks import count_partitions
 from seller_platform.warehouse.monitoring.metrics import stored_slices
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
@@ -164,15 +161,12 @@ _RULES = (
 )
 
 
-def checks_of(dataset: Dataset) -> tuple[SliceRule, ...]:
-    """Return the checks that apply to a dataset."""
+def checks_of(source: Dataset | Mart) -> tuple[SliceRule, ...]:
+    """Return the checks of a dataset or a mart."""
+    if isinstance(source, Mart):  # what is wrong with its partitions has the name of a check as its error
+        return tuple(SliceRule(each.name, each.doc, (), errors=(each.name,)) for each in source.all_checks)
     rules = (*_RULES, *(rule for rules in contributed("rules") for rule in rules))
-    return tuple(rule for rule in rules if rule.applies_to(dataset))
-
-
-def docs_of(source: Dataset | Mart) -> dict[str, str]:
-    """Return the description of each check of a dataset or a mart, by name."""
-    return {each.name: each.doc for each in (checks_of(source) if isinstance(source, Dataset) else source.all_checks)}
+    return tuple(rule for rule in rules if rule.applies_to(source))
 
 
 def problem_name(source: Dataset | Mart) -> str:
@@ -199,33 +193,24 @@ def judgements(
     found = [each for each in problems if each.dataset == name]
     if isinstance(source, Dataset):
         count, rows = stored_slices(database, source, owners)
-        noun = "list" if source.slicing is Slicing.CONNECTION else "slice"
-        for rule in checks_of(source):
-            of_rule = [each for each in reversed(found) if rule.is_broken_by(each)]
-            broken = [*{(each.account, each.month): each for each in of_rule}.values()][::-1]  # the first of each slice
-            numbers = {"slices": count, "rows": rows, "failed_slices": len(broken)}
-            # A list that was never read may lack a grant.
-            checked = count_of(max(count, len(broken)), noun)
-            yield judgement_of(rule.name, rule.doc, checked, broken, numbers, titles=titles, placement=placement)
-        return
-    count = count_partitions(database, source, owners)
-    for check in source.all_checks:
-        of_check = (each for each in found if each.kind == CONTRADICTED and each.error == check.name)
-        broken = [
-            msgspec.structs.replace(each, message=each.message.removeprefix(f"{check.doc} ")) for each in of_check
-        ]
-        numbers = {"partitions": count, "failed_partitions": len(broken)}
-        yield judgement_of(
-            check.name, check.doc, count_of(count, "partition"), broken, numbers, titles=titles, placement=placement
-        )
+        noun, kind, facts = "list" if source.slicing is Slicing.CONNECTION else "slice", "slices", {"rows": rows}
+    else:
+        count = count_partitions(database, source, owners)
+        noun, kind, facts = "partition", "partitions", {}
+    for rule in checks_of(source):
+        of_rule = [each for each in reversed(found) if rule.is_broken_by(each)]
+        broken = [*{(each.account, each.month): each for each in of_rule}.values()][::-1]  # the first of each slice
+        numbers = {kind: count, **facts, f"failed_{kind}": len(broken)}
+        # A list that was never read may lack a grant.
+        checked = count_of(max(count, len(broken)), noun)
+        yield _judgement_of(rule, checked, broken, numbers, titles=titles, placement=placement)
 
 
-def judgement_of(
-    name: str,
-    doc: str,
+def _judgement_of(
+    rule: SliceRule,
     checked: str,
     broken: Sequence[SliceProblem],
-    facts: Mapping[str, Any],
+    facts: Mapping[str, int],
     *,
     titles: Mapping[str, str],
     placement: Placement,
@@ -233,30 +218,29 @@ def judgement_of(
     """Return the result of a rule over everything it was applied to. What a person knows is a warning.
 
     Args:
-        name: That of the check.
-        doc: The sentence that is true where the rule is kept.
         checked: What was checked, such as `36,000 slices`.
         titles: The titles of accounts, by key.
         placement: That of the component, whose jobs are named.
     """
     if not broken:
-        kept = f"{doc} That is true of {checked}."
-        return dg.AssetCheckResult(check_name=name, passed=True, description=kept, metadata=facts)
-    lines, first = [_line(each, titles, placement) for each in broken[:_LINES_SHOWN]], broken[0]
+        kept = f"{rule.doc} That is true of {checked}."
+        return dg.AssetCheckResult(check_name=rule.name, passed=True, description=kept, metadata=facts)
+    lines = [_line(each, rule.doc, titles, placement) for each in broken[:_LINES_SHOWN]]
+    first = broken[0].sentence.removeprefix(f"{rule.doc} ")
     named = ", ".join(dict.fromkeys(filter(None, (str(lines[0].data[cell]) for cell in ("title", "account", "month")))))
     is_error = any(each.severity == "error" and each.acknowledged_by is None for each in broken)
     more = {"not_listed": len(broken) - len(lines)} if len(broken) > len(lines) else {}
     return dg.AssetCheckResult(
-        check_name=name,
+        check_name=rule.name,
         passed=False,
-        description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first.sentence, placement)}",
+        description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {rule.doc} "
+        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {in_the_ui(first, placement)}",
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), **more},
     )
 
 
-def _line(problem: SliceProblem, titles: Mapping[str, str], placement: Placement) -> dg.TableRecord:
+def _line(problem: SliceProblem, doc: str, titles: Mapping[str, str], placement: Placement) -> dg.TableRecord:
     """Return the line of a slice or a partition in the table of a failed check."""
     cells = {
         "account": problem.account,
@@ -265,7 +249,7 @@ def _line(problem: SliceProblem, titles: Mapping[str, str], placement: Placement
         "rows": "" if problem.rows is None else str(problem.rows),
         "amount": "" if problem.amount is None else f"{problem.currency or ''} {problem.amount}".strip(),
         "since": f"{problem.since:%Y-%m-%d %H:%M} UTC" if problem.since else "",
-        "reason": in_the_ui(problem.message, placement),
+        "reason": in_the_ui(problem.message.removeprefix(f"{doc} "), placement),
         "next step": in_the_ui(
             runnable(problem.next_step or "Follow the reason, then materialize the partition."), placement
         ),

@@ -43,7 +43,7 @@ def coverage_definitions(
         datasets: The datasets that have assets and are refreshed.
     """
     key = placement.key(COVERAGE)
-    description = _DOC.strip().format(**{job: placement.name_of(job) for job in ("accept_held",)})
+    description = _DOC.strip().format(accept_held=placement.name_of("accept_held"))
 
     @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=description, kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:

@@ -4,7 +4,7 @@ A run over many partitions yields events for each of them: results returned from
 partition the same metadata.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -119,19 +119,19 @@ def load_event(receipt: Receipt, placement: Placement, names: AccountNames) -> d
             "dagster/table_name": dataset.table,
             "dagster/uri": names.database.uri,
             "rows": receipt.rows,
-            "announced_total": _or_none(receipt.announced),
+            "announced_total": receipt.announced,
             "verdict": receipt.verdict.value,
             "window": str(receipt.window),
             "changed": receipt.changed,
-            "restatement": _or_none(receipt.restatement),
-            "notes": _or_none(receipt.notes),
+            "restatement": receipt.restatement,
+            "notes": receipt.notes,
             "pages": receipt.pages,
             "requests": receipt.requests,
             "bytes": receipt.body_bytes,
             "seconds": round(receipt.seconds, 3),
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
-            "upstream": names.base_url_of(receipt.account) or dg.MetadataValue.null(),
+            "upstream": names.base_url_of(receipt.account),
         },
     )
 
@@ -163,9 +163,3 @@ def partition_tags(partition: str | None) -> dict[str, str]:
     if isinstance(partition, dg.MultiPartitionKey):
         return {f"dagster/partition/{name}": key for name, key in partition.keys_by_dimension.items()}
     return {}
-
-
-def _or_none(value: int | Mapping[str, object] | None) -> dg.MetadataValue | int:
-    if value is None:
-        return dg.MetadataValue.null()
-    return value if isinstance(value, int) else dg.MetadataValue.json(dict(value))

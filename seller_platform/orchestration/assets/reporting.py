@@ -24,7 +24,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import AccountNames
-from seller_platform.orchestration.assets.checks import checks_of, docs_of, judgements, problem_name
+from seller_platform.orchestration.assets.checks import checks_of, judgements, problem_name
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData
 from seller_platform.orchestration.partitions import add_accounts
@@ -67,7 +67,7 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
     If nothing is loaded in the same run, they look at the rows again, which another program may have changed.
     """
     key = placement.asset_key(source)
-    specs = [dg.AssetCheckSpec(name, asset=key, description=doc) for name, doc in docs_of(source).items()]
+    specs = [dg.AssetCheckSpec(each.name, asset=key, description=each.doc) for each in checks_of(source)]
 
     @dg.multi_asset_check(name=f"checks_of_{key.to_python_identifier()}", specs=specs, can_subset=True)
     def execute(context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource) -> Iterator[dg.AssetCheckResult]:

@@ -10,7 +10,7 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -20,12 +20,15 @@ from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, run_requests
+from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import REFRESH_CRON, WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.days_due import pairs_read
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune, prune_files
 
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
@@ -106,7 +109,11 @@ def schedule_definitions(
         "snapshot",
         "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours matter.",
         [each for each in datasets if not each.is_dated and each.source is Source.LIST],
-        _snapshots,
+        lambda planner, chosen: [
+            DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
+            for dataset in chosen
+            for day in planner.days
+        ],
         cron=_HOURLY,
         is_on=False,
     )
@@ -123,12 +130,38 @@ def daily_definitions(steps: Sequence[dg.OpDefinition], placement: Placement = W
     return dg.Definitions(jobs=[job], schedules=[schedule])
 
 
-def _snapshots(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
-    return [
-        DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
-        for dataset in datasets
-        for day in planner.days
-    ]
+@WHOLE.op(
+    "delete_old",
+    "Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and executions of "
+    "checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state. Exported "
+    "tables are compacted, and their files are deleted a week after they were replaced.",
+    calls_api=False,
+)
+def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
+    # It imports dagster-postgres and Alembic, which the definitions do without.
+    from seller_platform.orchestration.instance.retention import prune_instance
+
+    settings, now = read_settings(), datetime.now(UTC)
+    files, error = next(filter(None, prune_files(warehouse.database, settings, dry=False)), (None, None))
+    pruned = prune(
+        warehouse.database,
+        snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
+        receipts_before=now.date() - timedelta(days=RECEIPT_DAYS),
+        unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
+        dry=False,
+    )
+    before = now - timedelta(days=settings.dagster_retention_days)
+    dagster = prune_instance(context.instance, before=before, dry=False)
+    counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
+    counts |= {} if files is None else {"exported files": files}
+    metadata = {name.replace(" ", "_"): count for name, count in counts.items()}
+    if error is not None:
+        raise ForeseenError(str(error), metadata)
+    context.add_output_metadata(metadata)
+
+
+PRUNE = WHOLE.job_of("prune", delete_old)
+"""The job; it needs the resource `warehouse`."""
 
 
 def _closed_months(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:

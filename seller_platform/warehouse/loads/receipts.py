@@ -103,8 +103,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     requests: int
     body_bytes: int
     changed: bool
-    restatement: Mapping[str, Mapping[str, str]] | None
-    notes: Mapping[str, Any] | None
+    restatement: dict[str, dict[str, str]] | None
+    notes: dict[str, Any] | None
     digest: Annotated[bytes, msgspec.Meta(extra_json_schema={"contentEncoding": "base16"})]
     started_at: Annotated[datetime, msgspec.Meta(tz=True)]
     finished_at: Annotated[datetime, msgspec.Meta(tz=True)]

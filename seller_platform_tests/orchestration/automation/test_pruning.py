@@ -8,8 +8,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.orchestration.automation.pruning import PRUNE, delete_old
-from seller_platform.orchestration.automation.schedules import daily_definitions
+from seller_platform.orchestration.automation.schedules import PRUNE, daily_definitions, delete_old
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
