@@ -61,7 +61,6 @@ class TokenPair:
 
     @property
     def expires_at(self) -> datetime:
-        """When the access token expires."""
         return self.issued_at + timedelta(seconds=self.expires_in_seconds)
 
     @property

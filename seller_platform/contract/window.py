@@ -30,7 +30,6 @@ class Window:
 
     @classmethod
     def day(cls, day: date) -> Window:
-        """Return the window of one day."""
         return cls(day, day + _DAY)
 
     @property

@@ -58,7 +58,6 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
         return {}  # it reads our settings
 
     def terminate(self, run_id: str) -> bool:
-        """End the process of a run."""
         return cancel(self, run_id, super().terminate)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:

@@ -58,7 +58,6 @@ class SellerPlatformScaffolder(dg.Scaffolder):
     """Writes a `defs.yaml` that names and explains every attribute."""
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
-        """Write the file of a new component."""
         if request.scaffold_format != "yaml":
             dg.scaffold_component(request, {})
             return
@@ -71,7 +70,6 @@ class SellerPlatformScaffolder(dg.Scaffolder):
 
 
 def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
-    """Return the day of an attribute, such as "2025-01-01"."""
     if written is None:
         return None
     day = context.resolve_value(written, as_type=str)
@@ -203,16 +201,14 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     placement,
                 ),
                 schedule_definitions(history_start, refreshed, placement),
+                loading_definitions(history_start, placement, datasets),
+                dg.Definitions(jobs=[accept_job(placement), acknowledge_job((*datasets, *marts), placement)]),
+                daily_definitions([*(step for each in contributions for step in each.daily), *daily], placement),
             ]
-            parts.append(loading_definitions(history_start, placement, datasets))
-            acknowledging = acknowledge_job((*datasets, *marts), placement)
-            parts.append(dg.Definitions(jobs=[accept_job(placement), acknowledging]))
             if _COVERAGE in extras:
                 parts.append(coverage_definitions(placement, datasets=refreshed))
             if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
-            steps = [*(step for each in contributions for step in each.daily), *daily]
-            parts.append(daily_definitions(steps, placement))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))

@@ -93,11 +93,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             return (read_arrow if form == ARROW else read_frames)(database, relation, selections)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:  # noqa: ARG002  # Dagster's signature
-        """Refuse to write.
-
-        Raises:
-            RequestError: Always.
-        """
+        """Refuse to write, by a `RequestError`."""
         asset = context.asset_key.to_user_string() if context.has_asset_key else context.name
         raise RequestError(
             f"{asset} cannot be written: the warehouse is only read from here",
@@ -228,9 +224,7 @@ def seller_month_partitions(
 ) -> dg.MultiPartitionsDefinition:
     """Return the partitions by account and month, from the stored first day of history on.
 
-    Args:
-        database_url: The warehouse; by default that of the settings.
-        same_instance: As for `seller_account_partitions`.
+    The arguments are those of `seller_account_partitions`.
     """
     by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
     return account_months(history_start_of(_settings(database_url)), by_account)

@@ -75,11 +75,6 @@ class CheckedConfig(dg.Config):
     """
 
     def __init__(self, **values: Any) -> None:
-        """Check the values.
-
-        Raises:
-            ForeseenError: Some cannot be used.
-        """
         try:
             super().__init__(**values)
         except ValidationError as error:

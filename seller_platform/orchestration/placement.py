@@ -89,11 +89,9 @@ class Placement:
     schedules: Schedules = field(default_factory=Schedules)
 
     def key(self, key: dg.AssetKey) -> dg.AssetKey:
-        """Return an asset's key with the prefix."""
         return key.with_prefix(self.key_prefix) if self.key_prefix else key
 
     def asset_key(self, source: Dataset | Mart) -> dg.AssetKey:
-        """Return the key of the asset of a dataset or a mart."""
         return self.key(asset_key(source))
 
     def group_of(self, name: str) -> str:
@@ -101,7 +99,6 @@ class Placement:
         return self.group or name
 
     def name_of(self, name: str) -> str:
-        """Return the name of a job, a schedule or a sensor."""
         return "_".join((*self.key_prefix, name))
 
     def schedule(self, name: str, cron: str, *, is_on: bool = True) -> dict[str, Any]:
@@ -151,7 +148,6 @@ class Placement:
 
     @cached_property
     def account_partitions(self) -> dg.DynamicPartitionsDefinition:
-        """The partitions by account."""
         return dg.DynamicPartitionsDefinition(name=self.accounts_name)
 
     @property
@@ -181,7 +177,6 @@ class Placement:
         return dg.op(name=self.name_of(step), pool=pool, tags=self.tags, description=description, out=nothing)
 
     def job_of(self, name: str, step: dg.OpDefinition) -> dg.JobDefinition:
-        """Return the job of a step."""
         return dg.GraphDefinition(self.name_of(name), description=step.description, node_defs=[step]).to_job()
 
     def chosen(self, known: Iterable[Reader]) -> list[Reader]:

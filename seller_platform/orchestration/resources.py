@@ -167,12 +167,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         return SellerApi(upstream.base_url, auth=GrantAuth(grant), silence_seconds=upstream.silence_seconds)
 
     def open_api(self, connection: str, database: Database) -> SellerApi:
-        """Return the API of a connection over the caller's database; the caller closes both.
-
-        Raises:
-            SettingsError: A setting that is needed to call it is neither stored nor in the environment.
-            SecretKeyError: The stored client secret cannot be decrypted.
-        """
+        """Return the API of a connection over the caller's database; the caller closes both. Raises as `api` does."""
         settings = self._settings
         box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
         return open_api(upstream_of(connection, settings, database, box), connection, database, box, settings.home)

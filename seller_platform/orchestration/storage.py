@@ -116,20 +116,14 @@ class _StoragePart:
 
 
 class PooledRunStorage(_StoragePart, PostgresRunStorage):
-    """The runs."""
-
     part = "run_storage"
 
 
 class PooledEventLogStorage(_StoragePart, PostgresEventLogStorage):
-    """The events."""
-
     part = "event_log_storage"
 
 
 class PooledScheduleStorage(_StoragePart, PostgresScheduleStorage):
-    """The schedules and sensors."""
-
     part = "schedule_storage"
 
 

@@ -11,15 +11,15 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 2_869,
     "cli": 4_936,
-    "orchestration": 4_862,
+    "orchestration": 4_756,
     "service": 12_448,
     "sandbox": 3_011,
     "alerts": 606,
     "agents": 1_628,
     "ingest": 2_366,
-    "client": 3_842,
+    "client": 3_833,
     "warehouse": 11_454,
-    "contract": 1_305,
+    "contract": 1_303,
     "costs": 1_508,
     "ledgers": 291,
     "reports": 1_298,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 706,
     "books": 1_526,
     "marts": 2_416,
-    "tests": 55_836,
+    "tests": 55_835,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -100,7 +100,6 @@ class LateRows(Sequence[Row]):
 
     @cached_property
     def page(self) -> Page:
-        """The page, decoded."""
         return self.page_of(self.body)
 
     def decode(self, body: bytes) -> tuple[Sequence[Row], Mapping[int, str]]:

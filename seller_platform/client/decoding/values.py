@@ -95,7 +95,6 @@ def whole_number(text: str) -> int:
 
 
 def _scalar(sent: bytes) -> str:
-    """Return the text of a string or a number."""
     if sent.startswith(b'"'):
         return _STRING.decode(sent)
     if sent[:1] not in b"-0123456789":

@@ -130,7 +130,6 @@ class SellerApi:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:

@@ -227,11 +227,9 @@ class ListReader:
         return duplicates
 
     def one(self, query: ListQuery) -> Page:
-        """Return one page."""
         return self._page(*self._answered(query))
 
     def _each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
-        """Yield the pages in the order of their queries."""
         for answered in in_threads(self._answered, queries, self._look_ahead):
             yield self._page(*answered)
 

@@ -53,22 +53,18 @@ class KeptRows:
         self.restart()
 
     def restart(self) -> None:
-        """Forget every row."""
         self.rows: list[tuple[Any, ...]] = []
         self.extras: dict[int, str] = {}
 
     @property
     def count(self) -> int:
-        """Rows since the last restart."""
         return len(self.rows)
 
     @property
     def digest(self) -> bytes:
-        """The sorted rows as text."""
         return repr(sorted(map(repr, self.rows))).encode()
 
     def write(self, rows: Sequence[tuple[Any, ...]], *, extras: Mapping[int, str], **_: object) -> None:
-        """Append the rows of one page."""
         self.extras |= {self.count + position: extra for position, extra in extras.items()}
         self.rows += rows
 

@@ -15,7 +15,6 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import NotConnectedError, ReadingHeldError, RequestsUsedUpError
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step, report_checks
@@ -63,11 +62,10 @@ def accounts_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
         names = _due(database, [*chosen.values()], warehouse) if is_of_sensor else [*chosen]
         loaded = [receipt for _, receipt in loop.attempt(names, read)]
         _add_partitions(context.instance, database, placement)
-        account_names = AccountNames(database)
         known = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
         rows = sum(each.rows for name, each in newest_receipts(database, ACCOUNTS).items() if name in known)
         for receipt in loaded:
-            event = load_event(receipt, placement, account_names)
+            event = load_event(receipt, placement, warehouse.names)
             yield event.with_metadata({**event.metadata, "connection": receipt.account, "dagster/row_count": rows})
         keep_reported(database, [receipt.id for receipt in loaded])
         yield from outputs(context)

@@ -37,11 +37,7 @@ loads; materialize it to see the state of now.
 def coverage_definitions(
     placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
 ) -> dg.Definitions:
-    """Return the asset and its sensor; they need the resource `warehouse`.
-
-    Args:
-        datasets: The datasets that have assets and are refreshed.
-    """
+    """Return the asset of datasets that are refreshed, and its sensor; they need the resource `warehouse`."""
     key = placement.key(COVERAGE)
     description = _DOC.strip().format(accept_held=placement.name_of("accept_held"))
 

@@ -34,11 +34,7 @@ Execute: TypeAlias = Callable[
 def asset_for(
     dataset: Dataset, history_start: date, placement: Placement = WHOLE, execute: Execute | None = None
 ) -> dg.AssetsDefinition:
-    """Return the asset that loads a list into its table, one slice for each partition.
-
-    Args:
-        execute: By default `load_partitions`.
-    """
+    """Return the asset that loads a list into its table, one slice for each partition."""
     # The products that are looked up are those of the inventory.
     deps = [placement.asset_key(INVENTORY)] if dataset.source is Source.PRODUCT_LOOKUP else []
     execute = execute or partial(load_partitions, placement)

@@ -97,11 +97,7 @@ def input_versions(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey]) ->
 def derived_event(
     asset: dg.AssetKey, code_version: str, made: Made, versions: Mapping[dg.AssetKey, str], names: AccountNames
 ) -> dg.AssetMaterialization:
-    """Return the materialization of a partition.
-
-    Args:
-        versions: The data version of each input.
-    """
+    """Return the materialization of a partition, given the data version of each input."""
     inputs = {key.to_user_string(): version for key, version in versions.items()}
     account = None if made.key is None else names.get(read_partition_key(made.key)[0])
     return dg.AssetMaterialization(

@@ -15,7 +15,6 @@ _REPORTS = "**A partition** is an account. A load stores every requested report 
 
 
 def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
-    """Return the description of a dataset's asset."""
     is_report, name_of = dataset.source is Source.REPORT, placement.name_of
     if is_report:
         repair = (
@@ -41,7 +40,6 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
 
 
 def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
-    """Return the description of a mart's asset."""
     inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
     partition = "an account and a month" if mart.is_monthly else "an account"
     since = f"\n  AND {mart.day} >= date_trunc('month', current_date)" if mart.is_monthly else ""

@@ -17,16 +17,14 @@ Result = TypeVar("Result")
 class PartitionLoop:
     """Collects the errors of a step's partitions and fails the step at its end.
 
+    Args:
+        prefix: The text before a name in the log.
+
     Attributes:
         failures: The errors by the name of their partition, or of another part of the step.
     """
 
     def __init__(self, log: dg.DagsterLogManager, placement: Placement, prefix: str = "") -> None:
-        """Start without failures.
-
-        Args:
-            prefix: The text before a name in the log.
-        """
         self.failures: dict[str, SellerPlatformError] = {}
         self._log, self._placement, self._prefix = log, placement, prefix
 

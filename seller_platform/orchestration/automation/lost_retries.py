@@ -22,8 +22,6 @@ _REFUSAL = "Failed to retry run"
 
 
 def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
-    """Return the sensor."""
-
     @dg.sensor(
         name=SENSOR,
         description="Retries failed runs whose automatic retry was lost in an outage.",

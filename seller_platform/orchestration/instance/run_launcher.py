@@ -81,7 +81,6 @@ class AttendedRunLauncher(dg.DefaultRunLauncher):
         self.locks = RunLocks()
 
     def terminate(self, run_id: str) -> bool:
-        """End the process of a run."""
         return cancel(self, run_id, super().terminate)
 
     @property

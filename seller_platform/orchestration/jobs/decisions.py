@@ -121,11 +121,7 @@ class Acknowledge(CheckedConfig):
 
 
 def acknowledge_job(sources: Collection[Source], placement: Placement = WHOLE) -> dg.JobDefinition:
-    """Return the job; it needs the resource `warehouse`.
-
-    Args:
-        sources: The datasets and marts whose checks follow.
-    """
+    """Return the job, after which the checks of datasets and marts follow; it needs the resource `warehouse`."""
 
     @placement.job(
         "acknowledge",

@@ -38,13 +38,7 @@ _AFTER_MIDNIGHT = timedelta(minutes=30)
 def today_definitions(
     placement: Placement = WHOLE, *, refreshed: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
 ) -> dg.Definitions:
-    """Return the job and its schedule, which is off at first.
-
-    They need the resources `warehouse` and `seller_api`.
-
-    Args:
-        refreshed: The datasets that the daily refresh reads.
-    """
+    """Return the job and its schedule, which is off at first; they need the resources `warehouse` and `seller_api`."""
     job, name = _job(placement, refreshed, clock), placement.name_of(SCHEDULE)
 
     @dg.schedule(
