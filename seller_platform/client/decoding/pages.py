@@ -153,7 +153,7 @@ class PageDecoder:
         complete: Callable[[Page, str | None], Page] | None = None,
     ) -> None:
         self.dataset, self.zone = dataset, zone
-        self._rows_field, self._slice_value = rows_field, (str(slice_value),)
+        self._rows_field, self._slice_value = rows_field, str(slice_value)
         names = tuple(map(attrgetter("name"), dataset.columns))
         self._shape, self._columns = Shape(names), list(enumerate(dataset.columns))
         self._position_of = dict(zip(names, range(len(names)), strict=True))
@@ -234,13 +234,14 @@ class PageDecoder:
             except NO_JSON:
                 continue
             values = list(map(msgspec.structs.astuple, sent.values() if shape.container == KEYED else sent))
-            self._shape, day = shape, query.window and query.window.start.isoformat()
+            self._shape = shape
             cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
-            strict = self._strict_rows(body, values, (day,) if day else self._slice_value)
+            slice_value = self._slice_value if query.window is None else query.window.start.isoformat()
+            strict = self._strict_rows(body, values, slice_value)
             return strict and Page(strict[0], {}, *cut.envelope, defects=strict[1], key=key)
         return None
 
-    def _strict_rows(self, body: bytes, values: list[Row], slice_value: tuple[str]) -> tuple[list[Row], Defects] | None:
+    def _strict_rows(self, body: bytes, values: list[Row], slice_value: str) -> tuple[list[Row], Defects] | None:
         """Return the rows with their days, and their defects; None where a value needs the lenient decoder."""
         if b"\\" in body and b"\\u0000" in body:  # the first search is faster, and seldom finds one
             return None
@@ -251,7 +252,8 @@ class PageDecoder:
                     _CHECKS[column.kind](list(map(itemgetter(position), values)))
             defects = self._excess_digits(values)
             if self._day is None:
-                return [row + slice_value for row in values], defects
+                last = (slice_value,)
+                return [row + last for row in values], defects
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
@@ -264,8 +266,16 @@ class PageDecoder:
         values = reader.read(cut)
         cut.check_rows(len(values), None)
         self._shape = Shape(reader.names, cut.container)
-        day = query.window and query.window.start.isoformat()
-        rows = self._with_days(values, (day,) if day else self._slice_value)
+        rows = []
+        for position, row in enumerate(values, start=1):
+            day = self._slice_value if query.window is None else query.window.start.isoformat()
+            try:
+                if self._day is not None:
+                    day = self._local_days.of(row[self._day]) if self._local_days else row[self._day]
+            except ValueError as error:
+                problem = f"row {position} of the page: {self.dataset.day} is {error}"
+                raise DayMissingError(self.dataset.name, problem) from None
+            rows.append((*row, day))
         unreadable = {UNREADABLE_VALUES: reader.unreadable} if reader.unreadable else {}
         defects = {**self._excess_digits(rows), **unreadable}
         facts = (reader.extras, *cut.envelope, frozenset(reader.unknown), defects)
@@ -321,19 +331,6 @@ class PageDecoder:
             if sent:
                 differences[position] = sent
         return differences
-
-    def _with_days(self, values: Sequence[Row], slice_value: tuple[str]) -> list[Row]:
-        if self._day is None:
-            return [row + slice_value for row in values]
-        rows = []
-        for position, row in enumerate(values, start=1):
-            try:
-                day = self._local_days.of(row[self._day]) if self._local_days else row[self._day]
-            except ValueError as error:
-                problem = f"row {position} of the page: {self.dataset.day} is {error}"
-                raise DayMissingError(self.dataset.name, problem) from None
-            rows.append((*row, day))
-        return rows
 
 
 @lru_cache(256)

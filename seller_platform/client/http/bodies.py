@@ -24,6 +24,7 @@ LARGEST_JSON_BYTES = 512 << 20
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
 _PIECE = 1 << 20
 _GZIP_START = 0x1F
+_JSON = (b"[", b"{")
 _MARKS_AND_BLANKS = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 # Those of UTF-32 begin like those of UTF-16.
@@ -56,9 +57,8 @@ class StoredBody:
     Attributes:
         name: The request, for messages.
         digest: That of its bytes.
-        is_framed: Whether the transport says where it ends.
         start: Its first byte that is neither blank nor part of a mark of an encoding.
-        ends_a_line: Whether its last line is whole.
+        is_whole: Whether its end is certain; that of JSON is in its syntax.
     """
 
     name: str
@@ -66,19 +66,13 @@ class StoredBody:
     size: int
     digest: bytes
     charset: str | None
-    is_framed: bool
     start: bytes
-    ends_a_line: bool
+    is_whole: bool
 
     @property
     def is_json(self) -> bool:
         """Whether it begins like JSON."""
-        return self.start in (b"[", b"{")
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its end is certain; that of JSON is in its syntax."""
-        return self.is_json or (self.is_framed and self.ends_a_line)
+        return self.start in _JSON
 
     def text(self) -> Iterator[str]:
         """Yield its text. Bytes that are none become surrogates, which `sent_bytes` turns back.
@@ -145,16 +139,9 @@ def store_body(
         digest.update(piece)
         file.write(piece)
         start, end = start or piece.lstrip(_MARKS_AND_BLANKS)[:1], (end + piece[-4:])[-4:]
-    return StoredBody(
-        name,
-        file,
-        file.tell(),
-        digest.digest(),
-        response.charset_encoding,
-        is_framed="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
-        start=start,
-        ends_a_line=end.rstrip(b"\0").endswith((b"\n", b"\r")),
-    )
+    is_framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+    is_whole = start in _JSON or (is_framed and end.rstrip(b"\0").endswith((b"\n", b"\r")))
+    return StoredBody(name, file, file.tell(), digest.digest(), response.charset_encoding, start, is_whole)
 
 
 def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:

@@ -145,15 +145,8 @@ class ListReader:
         """
         split_by = self.query.dataset.split_by
         values = split_by.values if split_by and split_by.required else (value,)
-        return self._read_all(
-            [replace(self.query, window=each, value=one) for one in values for each in windows], firsts
-        )
-
-    def _read_all(self, queries: Sequence[ListQuery], firsts: Sequence[Page] = ()) -> ReadResult:
-        result = ReadResult()
-        for query, first in zip(queries, firsts or self._each(queries), strict=True):
-            result += self._read(query, first)
-        return result
+        queries = [replace(self.query, window=window, value=each) for each in values for window in windows]
+        return sum(map(self._read, queries, firsts or self._each(queries)), ReadResult())
 
     def _read(self, query: ListQuery, first: Page) -> ReadResult:
         if first.refusal is not None:
@@ -170,7 +163,7 @@ class ListReader:
             if isinstance(first.rows, LateRows) and first.rows.facts is None:  # they were only counted
                 first = replace(first.rows.page, as_of=first.as_of)
             return self._read_pages(query, first)
-        result = self._read_all(smaller)
+        result = sum(map(self._read, smaller, self._each(smaller)), ReadResult())
         total = result.rows if result.announced is None else result.announced
         if total != first.total and result.rows == total:
             announced = count_of(first.total or 0, "row", "was")

@@ -30,11 +30,16 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
             "does not add up is stored, and the next refresh reads it again; a held reading is published by the job "
             f"`{name_of('accept_held')}`"
         )
+    sql = f"SELECT *\nFROM {dataset.table}{'_latest' if dataset.keeps_snapshots else ''}"
+    if dataset.is_dated:
+        sums, days = "".join(f", sum({each.name}) AS {each.name}" for each in dataset.money[:1]), "account, local_day"
+        since = "WHERE local_day >= current_date - 30"
+        sql = f"SELECT {days}, count(*) AS rows{sums}\nFROM {dataset.table}\n{since}\nGROUP BY {days}\nORDER BY {days}"
     paragraphs = (
         dataset.doc,
         f"{_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in `platform.loads`.",
         f"**Repair:** {repair}.",
-        _query(_dataset_query(dataset)),
+        _query(sql),
     )
     return "\n\n".join(paragraphs)
 
@@ -51,15 +56,6 @@ def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
         _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
     )
     return "\n\n".join(paragraphs)
-
-
-def _dataset_query(dataset: Dataset) -> str:
-    if not dataset.is_dated:
-        return f"SELECT *\nFROM {dataset.table}{'_latest' if dataset.keeps_snapshots else ''}"
-    sums = "".join(f", sum({column.name}) AS {column.name}" for column in dataset.money[:1])
-    since = "WHERE local_day >= current_date - 30"
-    days = "account, local_day"
-    return f"SELECT {days}, count(*) AS rows{sums}\nFROM {dataset.table}\n{since}\nGROUP BY {days}\nORDER BY {days}"
 
 
 def _query(sql: str) -> str:

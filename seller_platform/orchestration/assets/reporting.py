@@ -56,9 +56,38 @@ Source: TypeAlias = Dataset | Mart
 
 def check_definitions(sources: Collection[Source], placement: Placement = WHOLE) -> dg.Definitions:
     """Return the checks of datasets and marts and their sensor, without the resource `warehouse`."""
-    return dg.Definitions(
-        asset_checks=[checks_for(source, placement) for source in sources], sensors=[_check_sensor(sources, placement)]
+    by_key = {placement.asset_key(source): source for source in sources}
+    datasets = [source for source in sources if isinstance(source, Dataset)]
+
+    @dg.sensor(
+        name=placement.name_of(SENSOR),
+        description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
+        "datasets whose slices changed, those of assets with runs that began or ended, and each hour all.",
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
     )
+    def checks_of_slices(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
+        cursor = _Cursor()
+        with suppress(msgspec.DecodeError):
+            cursor = msgspec.json.decode(context.cursor or "{}", type=_Cursor)
+        loads = report(context.instance, warehouse.database, placement, datasets, seconds=_LOADS_SECONDS)
+        changed, snapshot = changed_datasets(warehouse.database, cursor.snapshot)
+        planned, runs_to = _planned(context.instance, cursor.runs_to)
+        hour = f"{utc_now():%Y-%m-%d %H}"  # slices become late as time passes
+        chosen = [
+            source
+            for key, source in by_key.items()
+            if (changed is None or hour != cursor.hour or key in planned)
+            or (isinstance(source, Dataset) and source.name in changed)
+        ]
+        report_checks(context.instance, warehouse.database, placement, chosen)
+        return dg.SensorResult(
+            skip_reason=f"{count_of(loads, 'load', 'was')} reported, {count_of(len(chosen), 'asset', 'has')} changed",
+            cursor=msgspec.json.encode(_Cursor(snapshot, runs_to, hour)).decode(),
+        )
+
+    checks = [checks_for(source, placement) for source in sources]
+    return dg.Definitions(asset_checks=checks, sensors=[checks_of_slices])
 
 
 def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDefinition:
@@ -211,40 +240,6 @@ class _Cursor(msgspec.Struct, frozen=True):
     snapshot: str = ""
     runs_to: str = ""
     hour: str = ""
-
-
-def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.SensorDefinition:
-    by_key = {placement.asset_key(source): source for source in sources}
-    datasets = [source for source in sources if isinstance(source, Dataset)]
-
-    @dg.sensor(
-        name=placement.name_of(SENSOR),
-        description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
-        "datasets whose slices changed, those of assets with runs that began or ended, and each hour all.",
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def checks_of_slices(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
-        cursor = _Cursor()
-        with suppress(msgspec.DecodeError):
-            cursor = msgspec.json.decode(context.cursor or "{}", type=_Cursor)
-        loads = report(context.instance, warehouse.database, placement, datasets, seconds=_LOADS_SECONDS)
-        changed, snapshot = changed_datasets(warehouse.database, cursor.snapshot)
-        planned, runs_to = _planned(context.instance, cursor.runs_to)
-        hour = f"{utc_now():%Y-%m-%d %H}"  # slices become late as time passes
-        chosen = [
-            source
-            for key, source in by_key.items()
-            if (changed is None or hour != cursor.hour or key in planned)
-            or (isinstance(source, Dataset) and source.name in changed)
-        ]
-        report_checks(context.instance, warehouse.database, placement, chosen)
-        return dg.SensorResult(
-            skip_reason=f"{count_of(loads, 'load', 'was')} reported, {count_of(len(chosen), 'asset', 'has')} changed",
-            cursor=msgspec.json.encode(_Cursor(snapshot, runs_to, hour)).decode(),
-        )
-
-    return checks_of_slices
 
 
 def _planned(instance: dg.DagsterInstance, runs_to: str) -> tuple[frozenset[dg.AssetKey], str]:

@@ -102,7 +102,11 @@ def _head(figure: Figure) -> Iterator[str]:
 
 def _lines(figure: Figure) -> Iterator[str]:
     """Yield a line for each series, interrupted where a value is None, over a grid of round numbers."""
-    ticks, count = _ticks(figure.extent), len(figure.labels)
+    (low, high), count = figure.extent, len(figure.labels)
+    rough = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    ticks = [number * step for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
     width, height = _WIDTH - _LEFT - _RIGHT, _LINE_HEIGHT - _TOP - _BOTTOM
     columns = [_LEFT + width * (index / (count - 1) if count > 1 else 0.5) for index in range(count)]
 
@@ -160,15 +164,6 @@ def text_at(x: float, y: float, text: str, *, colour: str = MUTED, anchor: str =
     """Return the element of a text; attributes have underscores in place of hyphens."""
     more = "".join(f" {name.replace('_', '-')}='{value}'" for name, value in attributes.items())
     return f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}'{more}>{_escape(text)}</text>"
-
-
-def _ticks(extent: tuple[float, float]) -> list[float]:
-    """Return round numbers at equal distances that enclose the extent."""
-    low, high = extent
-    rough = (high - low) / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
-    return [number * step for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 def _day(label: date | str) -> str:

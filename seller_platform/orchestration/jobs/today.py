@@ -39,40 +39,7 @@ def today_definitions(
     placement: Placement = WHOLE, *, refreshed: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
 ) -> dg.Definitions:
     """Return the job and its schedule, which is off at first; they need the resources `warehouse` and `seller_api`."""
-    job, name = _job(placement, refreshed, clock), placement.name_of(SCHEDULE)
 
-    @dg.schedule(
-        job=job,
-        description="Reads today's orders of every account in one run. Switch it on if minutes matter.",
-        **placement.schedule(SCHEDULE, _EVERY_15_MINUTES, is_on=False),
-    )
-    def orders_today(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        if context.instance.get_runs_count(under_way(tags={"dagster/schedule_name": name})):
-            return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
-        return dg.RunRequest(tags=FIRST_TAGS)
-
-    return dg.Definitions(jobs=[job], schedules=[orders_today])
-
-
-def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice]:
-    """Return the slices of the local today of each account that can be read.
-
-    Soon after midnight yesterday is read, too: its last orders came after the last reading.
-    """
-
-    def days_of(account: KnownAccount) -> Window:
-        first, today = ((now - ago).astimezone(account.zone).date() for ago in (_AFTER_MIDNIGHT, timedelta()))
-        return Window(first, today + timedelta(days=1))
-
-    return [
-        DueSlice(DATASET, each.key, part, part, whole=True, is_extra=True)
-        for each in listed
-        if each.account.problem is None
-        for part in days_of(each).months()
-    ]
-
-
-def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg.JobDefinition:
     @placement.job(
         "read_orders_today",
         "read_today",
@@ -114,4 +81,32 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
             f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
         )
 
-    return read_today
+    @dg.schedule(
+        job=read_today,
+        description="Reads today's orders of every account in one run. Switch it on if minutes matter.",
+        **placement.schedule(SCHEDULE, _EVERY_15_MINUTES, is_on=False),
+    )
+    def orders_today(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if context.instance.get_runs_count(under_way(tags={"dagster/schedule_name": placement.name_of(SCHEDULE)})):
+            return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
+        return dg.RunRequest(tags=FIRST_TAGS)
+
+    return dg.Definitions(jobs=[read_today], schedules=[orders_today])
+
+
+def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice]:
+    """Return the slices of the local today of each account that can be read.
+
+    Soon after midnight yesterday is read, too: its last orders came after the last reading.
+    """
+
+    def days_of(account: KnownAccount) -> Window:
+        first, today = ((now - ago).astimezone(account.zone).date() for ago in (_AFTER_MIDNIGHT, timedelta()))
+        return Window(first, today + timedelta(days=1))
+
+    return [
+        DueSlice(DATASET, each.key, part, part, whole=True, is_extra=True)
+        for each in listed
+        if each.account.problem is None
+        for part in days_of(each).months()
+    ]
