@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO
 
 import httpx
@@ -187,7 +188,10 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
         UnreadableBodyError: They are damaged, cut, or followed by something else.
     """
     inflater = None
-    for compressed in pieces if coding != "deflate" else _with_two_bytes(pieces):
+    if coding == "deflate":  # which is recognized by two bytes
+        pieces = filter(None, pieces)
+        pieces = chain([next(pieces, b"") + next(pieces, b"")], pieces)
+    for compressed in pieces:
         data, is_full = compressed, False
         while data or is_full:
             if inflater is not None and inflater.eof:
@@ -212,15 +216,6 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
             data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
     if inflater is not None and not inflater.eof:
         raise CutBodyError(f"a {coding} body that was cut")
-
-
-def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces, of which the first then has two bytes."""
-    start = b""
-    while len(start) < 2 and (piece := next(pieces, b"")):
-        start += piece
-    yield start
-    yield from pieces
 
 
 def _utf_8(body: bytes, charset: str | None, name: str) -> bytes:

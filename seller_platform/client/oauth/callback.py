@@ -38,8 +38,10 @@ _FOREIGN = 400, "Not the answer we wait for", "Please use the link that the term
 _NOWHERE = 404, "Nothing here", "This address only receives the answer to an authorisation."
 
 
-class CallbackServer:
+class CallbackServer(socketserver.ThreadingTCPServer):
     """Listens on the redirect URI until the block ends.
+
+    It serves each connection in its own thread, because browsers open some without using them.
 
     Args:
         state: The state of the request; callbacks with another one are refused.
@@ -49,26 +51,37 @@ class CallbackServer:
         InvalidSettingError: No server can listen on the redirect URI, or its port is in use.
     """
 
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+
     def __init__(self, redirect_uri: str, state: str, issuer: str | None = None) -> None:
-        address, path = _address(redirect_uri)
+        address, self.path = _address(redirect_uri)
+        self.state, self.issuer = state, issuer
+        self.results: queue.Queue[str | AuthorizationDeniedError] = queue.Queue()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
         try:
-            self._server = _Server(address, path, state, issuer)
+            super().__init__(address, _Handler)
         except OSError as error:
             raise InvalidSettingError(
                 _SETTING,
                 f"port {address[1]} cannot be listened on ({error.strerror}). End the program that holds it, or "
                 "register a redirect URI with another port",
             ) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="callback", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="callback", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
+        self.shutdown()
         self._thread.join()
-        self._server.server_close()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a browser that closed its connection."""
 
     def wait(self, timeout_seconds: float) -> str:
         """Return the authorisation code, when the callback receives it with the expected state.
@@ -78,7 +91,7 @@ class CallbackServer:
                 answered.
         """
         try:
-            result = self._server.results.get(timeout=max(0.0, timeout_seconds))
+            result = self.results.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             raise AuthorizationDeniedError(
                 f"access was not approved within {count_of(timeout_seconds, 'second')}"
@@ -125,26 +138,8 @@ def _address(redirect_uri: str) -> tuple[tuple[str, int], str]:
     return (_LOOPBACK.get(parts.hostname, "::1"), port), parts.path or "/"
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    """Serves each connection in its own thread, because browsers open some without using them."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, address: tuple[str, int], path: str, state: str, issuer: str | None) -> None:
-        self.path, self.state, self.issuer = path, state, issuer
-        self.results: queue.Queue[str | AuthorizationDeniedError] = queue.Queue()
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that closed its connection."""
-
-
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: CallbackServer
     timeout = 15
     server_version = "seller-platform"
     sys_version = ""
