@@ -122,8 +122,9 @@ class StoredRows:
         return len(self.address_of) + len(self.unhashed) == self.count
 
     @property
-    def addresses(self) -> list[bytes]:
-        return [*(address for _, address in _unpacked(self.hashed)), *self.unhashed]
+    def addresses(self) -> list[str]:
+        """The addresses of all rows, as PostgreSQL writes them."""
+        return [ctid_of(address) for address in (*(each for _, each in _unpacked(self.hashed)), *self.unhashed)]
 
     @property
     def hashes(self) -> bytes | None:
@@ -170,7 +171,7 @@ def stored_rows(
     return StoredRows(count, address_of, found, unhashed)
 
 
-def difference(read: Sequence[bytes], stored: StoredRows) -> tuple[Sequence[bool], Sequence[bytes]]:
+def difference(read: Sequence[bytes], stored: StoredRows) -> tuple[Sequence[bool], Sequence[str]]:
     """Compare the hashes of a reading with those of the stored rows; equal rows count as often as they occur.
 
     Returns:
@@ -181,7 +182,7 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> tuple[Sequence[bool
     if stored.are_distinct and len(distinct) == len(read):
         new = distinct.difference(address_of)
         gone = map(address_of.__getitem__, filterfalse(distinct.__contains__, address_of))
-        return list(map(new.__contains__, read)), [*gone, *stored.unhashed]
+        return list(map(new.__contains__, read)), [*map(ctid_of, gone), *map(ctid_of, stored.unhashed)]
     unread = Counter(each for each, _ in _unpacked(stored.hashed))
     is_new = []
     for each in read:
@@ -193,7 +194,7 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> tuple[Sequence[bool
         if unread[each]:
             unread[each] -= 1
             gone_rows.append(address)
-    return is_new, gone_rows
+    return is_new, [*map(ctid_of, gone_rows)]
 
 
 class PendingRows:
@@ -225,9 +226,6 @@ class PendingRows:
         """Drop new rows that equal gone rows by value, and return the rows that are gone indeed.
 
         The stored row of such a pair takes the new hash and stays with the load that first brought it.
-
-        Args:
-            gone: Rows as `ctid_of` writes them; so is the result.
         """
         content = identifiers(name for name in self._columns if name not in _OF_LOAD)
         pairs = self._execute(_EQUAL, [list(gone)], content=content).fetchall()

@@ -25,7 +25,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, RequestError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION, RowDigest, copy_statement
-from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.judgement import Reading, ReadingPart
 from seller_platform.warehouse.loads.profiles import NO_ROWS, Sums, changed_days, combined, restatement, stored_profile
@@ -129,7 +129,7 @@ class Load:
             stored = stored_rows(cursor, dataset, self.slice.inside, by_value=True)
             pending = PendingRows(cursor, dataset, self.slice.owned)
             self._copy(cursor, copy_statement(dataset, pending.table), None, self.spool.count)
-            apart = pending.apart(pending.drop_equal([ctid_of(address) for address in stored.addresses]))
+            apart = pending.apart(pending.drop_equal(stored.addresses))
             transaction.rollback()
         return apart
 
@@ -161,10 +161,9 @@ class Load:
             return [self._receipted(self._repaired(whole, change) if is_repair else whole, change, previous)]
         # The sums of the last load are not those of the stored rows where another program changed them.
         is_altered = self._by_value is not None or (previous is not None and stored.count != previous.rows)
-        is_new, addresses = difference(self.spool.hashes, stored)
+        is_new, gone = difference(self.spool.hashes, stored)
         pending, new = PendingRows(cursor, dataset, self.slice.owned), sum(is_new)
         self._copy(cursor, copy_statement(dataset, pending.table), is_new, new)
-        gone = [ctid_of(address) for address in addresses]
         if gone and new:
             gone = pending.drop_equal(gone)
         if judge is not None and new > len(gone) and (days := pending.dated_anew(self.slice.window.start)):
@@ -206,7 +205,7 @@ class Load:
             pending = PendingRows(cursor, dataset, self.slice.owned)
             pending.bring_back(inside, before=undone.id)
             later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
-            gone = pending.drop_equal([ctid_of(address) for address in later.addresses])
+            gone = pending.drop_equal(later.addresses)
             before = stored_profile(cursor, dataset, inside).sums
             change = self._exchange(pending, before, gone, self.spool.load_id, None)
             facts = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id})
