@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 1_628,
     "ingest": 2_366,
     "client": 3_800,
-    "warehouse": 11_454,
+    "warehouse": 11_440,
     "contract": 1_303,
     "costs": 1_508,
     "ledgers": 291,

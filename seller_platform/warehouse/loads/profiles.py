@@ -16,6 +16,7 @@ Sums = Mapping[str, Decimal]
 """Amounts by column and currency, such as `order_total USD`; `rows` counts the rows."""
 
 ROWS = "rows"
+_ZERO = Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,10 @@ NO_ROWS = Profile({}, {}, {})
 def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Composable) -> sql.Composed:
     """Return the query of a profile: rows and amounts by day and currency, in one scan."""
     groups = [sql.Identifier(name) for name in (dataset.slice_column, *_currencies(dataset))]
-    money = [sql.Identifier(column.name) for column in dataset.money]
-    return sql.SQL("SELECT {selected} FROM {source} WHERE {condition} GROUP BY {groups}").format(
-        selected=sql.SQL(", ").join(
-            [groups[0], sql.SQL("count(*)"), *groups[1:], *(sql.SQL("sum({})").format(column) for column in money)]
-        ),
-        source=source,
-        condition=condition,
-        groups=sql.SQL(", ").join(groups),
-    )
+    sums = [sql.SQL("sum({})").format(sql.Identifier(column.name)) for column in dataset.money]
+    selected = sql.SQL(", ").join([groups[0], sql.SQL("count(*)"), *groups[1:], *sums])
+    query = sql.SQL("SELECT {} FROM {} WHERE {} GROUP BY {}")
+    return query.format(selected, source, condition, sql.SQL(", ").join(groups))
 
 
 def stored_profile(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable) -> Profile:
@@ -80,22 +76,15 @@ def stored_profile(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Co
 
 def combined(before: Sums, *, gone: Sums, new: Sums) -> dict[str, Decimal]:
     """Return the sums of a slice after rows went and came."""
-    return {
-        name: before.get(name, Decimal(0)) - gone.get(name, Decimal(0)) + new.get(name, Decimal(0))
-        for name in {*before, *gone, *new}
-    }
+    names = {*before, *gone, *new}
+    return {name: before.get(name, _ZERO) - gone.get(name, _ZERO) + new.get(name, _ZERO) for name in names}
 
 
 def changed_days(*, gone: Profile, new: Profile) -> dict[str, list[object]]:
     """Return rows that came, rows that went, and the change of the first amount, by local day."""
-    return {
-        str(day): [
-            new.days.get(day, 0),
-            gone.days.get(day, 0),
-            str(new.amounts.get(day, Decimal(0)) - gone.amounts.get(day, Decimal(0))),
-        ]
-        for day in sorted({*new.days, *gone.days})
-    }
+    days = sorted({*new.days, *gone.days})
+    amounts = {day: new.amounts.get(day, _ZERO) - gone.amounts.get(day, _ZERO) for day in days}
+    return {str(day): [new.days.get(day, 0), gone.days.get(day, 0), str(amounts[day])] for day in days}
 
 
 def restatement(before: Sums, after: Sums) -> dict[str, object]:
@@ -103,7 +92,7 @@ def restatement(before: Sums, after: Sums) -> dict[str, object]:
     return {
         name: {"before": str(before.get(name, 0)), "after": str(after.get(name, 0))}
         for name in sorted({*before, *after})
-        if before.get(name, Decimal(0)) != after.get(name, Decimal(0))
+        if before.get(name, _ZERO) != after.get(name, _ZERO)
     }
 
 
