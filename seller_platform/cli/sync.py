@@ -124,31 +124,18 @@ class Synced:
     not_offered: frozenset[str] = frozenset()
     titles: Mapping[str, str] = field(default_factory=dict)
 
-    def and_loaded(
-        self,
-        results: "Sequence[SliceResult]",
-        later: Mapping["DueSlice", SellerPlatformError],
-        titles: Mapping[str, str],
-    ) -> "Synced":
+    def and_loaded(self, results: "Sequence[SliceResult]", later: Mapping["DueSlice", SellerPlatformError]) -> "Synced":
         """Return the result with that of slices.
 
         Args:
             later: Slices that the requests of today do not suffice for, with the reason of each.
         """
-        receipts = [each.receipt for each in results if each.receipt is not None]
-        not_offered = {str(each.error) for each in results if isinstance(each.error, NotOfferedError)}
-        failed = {
-            each.request.name: each.error
-            for each in results
-            if each.error is not None and not isinstance(each.error, NotOfferedError)
-        }
-        errors = {**failed, **{str(each): error for each, error in later.items()}}
-        return Synced(
-            [*self.receipts, *receipts],
-            {**self.failures, **{name: str(error) for name, error in errors.items()}},
-            self.not_offered | not_offered,
-            titles,
-        )
+        receipts = self.receipts + [each.receipt for each in results if each.receipt is not None]
+        refused = [(each.request.name, each.error) for each in results if each.error is not None]
+        not_offered = {str(error) for _, error in refused if isinstance(error, NotOfferedError)}
+        failures = {name: str(error) for name, error in refused if not isinstance(error, NotOfferedError)}
+        failures |= {str(each): str(error) for each, error in later.items()}
+        return Synced(receipts, self.failures | failures, self.not_offered | not_offered, self.titles)
 
 
 account_option = click.option(
@@ -295,7 +282,7 @@ def run_sync(
             for result in load_each(requests, loader, elsewhere=elsewhere, second_reading_seconds=pause):
                 results.append(result)
                 show(len(results))
-    return synced.and_loaded(results, division.later, account_titles(database))
+    return synced.and_loaded(results, division.later)
 
 
 def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -> Synced:

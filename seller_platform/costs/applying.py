@@ -79,13 +79,7 @@ class Applied:
 
 
 def apply_plan(
-    apis: Apis,
-    database: Database,
-    number: int,
-    *,
-    applied_by: str,
-    run_id: str | None = None,
-    patience: Patience = Patience(),
+    apis: Apis, database: Database, number: int, *, by: str, run_id: str | None = None, patience: Patience = Patience()
 ) -> Applied:
     """Write a plan's costs, SKU by SKU, and read them back until they agree.
 
@@ -103,7 +97,7 @@ def apply_plan(
         pending = [write for write in plan.writes if write.state is not WriteState.HOLDS]
         if not pending:
             return Applied(plan, was_applied=True)
-        application = _Application(CostUpstream(apis, database), database, plan, applied_by, run_id, patience)
+        application = _Application(CostUpstream(apis, database), database, plan, by, run_id, patience)
         failures = application.run(pending)
         return Applied(plan_of(database, number), failures=failures)
 
@@ -115,7 +109,7 @@ class _Application:
     upstream: CostUpstream
     database: Database
     plan: CostPlan
-    applied_by: str
+    by: str
     run_id: str | None
     patience: Patience
 
@@ -145,7 +139,7 @@ class _Application:
                 read_back=None,
                 read_back_at=None,
                 written_at=self.patience.now(),
-                written_by=self.applied_by,
+                written_by=self.by,
                 run_id=self.run_id,
             )
             self._note(begun)

@@ -179,9 +179,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
         stored = read_plan(installation.database, plan)
         with output.progress(f"Writing {count_of(len(stored.writes), 'SKU')}", None):
-            applied = apply_plan(
-                apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
-            )
+            applied = apply_plan(apis, installation.database, stored.id, by=user_name(), patience=Patience(seconds))
     document = ApplyDocument(**_facts(applied.plan), was_applied=applied.was_applied)
     _show_proofs(applied.plan, output)
     output.outcome(document, applied.problem)

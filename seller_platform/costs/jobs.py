@@ -44,14 +44,9 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> None:
         with foreseen(placement):
-            applied = apply_plan(
-                seller_api.api,
-                warehouse.database,
-                config.plan,
-                applied_by="dagster",
-                run_id=context.run.run_id,
-                patience=Patience(seconds=config.wait_seconds),
-            )
+            written = {"by": "dagster", "run_id": context.run.run_id}
+            patience = Patience(config.wait_seconds)
+            applied = apply_plan(seller_api.api, warehouse.database, config.plan, **written, patience=patience)
         metadata = _metadata(applied.plan, warehouse.names)
         if applied.problem is not None:
             raise ForeseenError(str(applied.problem), metadata, placement)

@@ -86,20 +86,14 @@ class ReportJob(RequestedReport, frozen=True, kw_only=True):
 
 
 def open_job(
-    database: Database,
-    account: str,
-    report: Mapping[str, str],
-    *,
-    give_up_after: timedelta,
-    now: datetime,
-    next_poll_at: datetime,
+    database: Database, account: str, report: Mapping[str, object], *, now: datetime, next_poll_at: datetime
 ) -> ReportJob | None:
     """Store the job of a report and return it; None where one is open already.
 
     Args:
-        report: The selector, its value and the format.
+        report: The selector, its value, the format, and when to give up.
     """
-    times = {"requested_at": now, "attempted_at": now, "next_poll_at": next_poll_at, "give_up_after": give_up_after}
+    times = {"requested_at": now, "attempted_at": now, "next_poll_at": next_poll_at}
     new = {"account": account, **report, **times, "state": JobState.REQUESTED.value, "attempt": 1, "polls": 0}
     row = database.execute(
         insert(REPORT_JOBS).values(new).on_conflict_do_nothing().returning(REPORT_JOBS)

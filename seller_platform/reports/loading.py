@@ -100,8 +100,9 @@ def request_report(
 
     Without an answer the job stays `requested`, and `poll_due` continues it; after a refusal it is `failed`.
     """
-    report = {"selector": order.selector, "value": order.value_for(account, now), "format": order.form}
-    job = open_job(database, account.key, report, give_up_after=order.give_up_after, now=now, next_poll_at=now + _CLAIM)
+    value, patience = order.value_for(account, now), order.give_up_after
+    report = {"selector": order.selector, "value": value, "format": order.form, "give_up_after": patience}
+    job = open_job(database, account.key, report, now=now, next_poll_at=now + _CLAIM)
     return None if job is None else poll_report(api, database, account, job, now=now)
 
 

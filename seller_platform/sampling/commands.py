@@ -27,5 +27,5 @@ def compare_months(installation: Installation, output: Output) -> tuple[Synced, 
         loader = SliceLoader(database, api, datetime.now(UTC), adaptive=settings.lookback == "adaptive")
         pause, per_day = settings.second_reading_seconds, settings.requests_per_day
         results = list(compare_sample(loader, requests_per_day=per_day, second_reading_seconds=pause))
-    synced = Synced([], {}).and_loaded(results, {}, account_titles(database))
+    synced = Synced([], {}, titles=account_titles(database)).and_loaded(results, {})
     return synced, [str(sample(database, datetime.now(UTC)))]

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from datetime import date, timedelta
 from typing import TypeAlias
 
@@ -90,7 +90,7 @@ class AccountHistory:
             tuple(whole_months.each_day()),
             products=len(self.products),
             rarely_sold=unusual_products(self.products),
-            orders_per_month=self._demanded,
+            per_month=self._demanded,
             market=self.sandbox.marketplace,
         )
         self._ledger.continue_until(self.today_number, self.demand, self.days)
@@ -122,11 +122,8 @@ class AccountHistory:
 
     def _fork(self) -> "AccountHistory":
         """Return a copy that continues by itself."""
-        other = copy(self)
-        other.stock, other.notifications = self.stock.fork(), self.notifications.fork()
-        other._ledger, other._numbers = self._ledger.fork(), Counter(self._numbers)
-        other.sold_lately, other.sold_elsewhere = self.sold_lately.copy(), self.sold_elsewhere.copy()
-        return other
+        shared = (self.sandbox, self.products, self.demand, self.days, self._texts)
+        return deepcopy(self, {id(each): each for each in shared})
 
     @property
     def today(self) -> date:

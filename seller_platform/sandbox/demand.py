@@ -85,18 +85,13 @@ class Demand:
 
 
 def generate_demand(
-    rng: Generator,
-    days: Sequence[date],
-    *,
-    products: int,
-    rarely_sold: int,
-    orders_per_month: float,
-    market: Marketplace,
+    rng: Generator, days: Sequence[date], *, products: int, rarely_sold: int, per_month: float, market: Marketplace
 ) -> Demand:
     """Return the demand for an account's products. Days that are added at the end leave it as it is for the others.
 
     Args:
         rarely_sold: How many of the last products sell less than all others.
+        per_month: The orders of an average month.
     """
     ranks = np.concatenate((rng.permutation(products - rarely_sold), np.arange(products - rarely_sold, products)))
     popularity = rng.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
@@ -114,7 +109,7 @@ def generate_demand(
         promotions=np.stack((starts, starts + rng.integers(3, 15, products), promoted)),
         commissions=rng.choice((800, 1_000, 1_200, 1_500), products, p=(0.2, 0.2, 0.2, 0.4)),
         fulfilment_fees=280 * int(100 * market.price_level) // 100 + before * 5 // 100,
-        orders=_orders(rng, days, orders_per_month),  # at last, because it draws a number for each day
+        orders=_orders(rng, days, per_month),  # at last, because it draws a number for each day
     )
 
 

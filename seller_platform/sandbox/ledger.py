@@ -4,7 +4,6 @@ Orders outside the marketplace have no entries.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from datetime import date
 from itertools import repeat
 
@@ -74,12 +73,6 @@ class Ledger:
         self.today, self._demand, self._days = today, demand, days
         more = len(days) - len(self._posted)
         self._posted, self._payments = np.pad(self._posted, (0, more)), np.pad(self._payments, (0, more))
-
-    def fork(self) -> "Ledger":
-        """Return a copy that continues by itself."""
-        other = copy(self)
-        other._posted, other._payments = self._posted.copy(), self._payments.copy()
-        return other
 
     def settle(self, rng: Generator, listing: Generator, sales: Sales) -> list[Row]:
         """Return the entries of shipped orders: payments, fees, refunds and reimbursements.

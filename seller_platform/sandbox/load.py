@@ -67,7 +67,7 @@ def load_sandbox(
     orders_per_month: int = ORDERS_PER_MONTH,
     seed: int = SEED,
     today: date | datetime,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> SandboxReport:
     """Replace the sandbox in a migrated database, in one transaction.
 
@@ -139,18 +139,14 @@ def period_until(months: int, today: date) -> Window:
 
 
 def _fill(
-    driver: psycopg.Connection,
-    histories: Iterable["AccountHistory"],
-    periods: Collection[Window],
-    progress: Progress | None,
+    driver: psycopg.Connection, histories: Iterable["AccountHistory"], periods: Collection[Window], progress: Progress
 ) -> dict[str, int]:
     buffer, done, products = CopyBuffer(driver), 0, 0
     months = sum(len(list(period.months())) for period in periods)
     for history in histories:
         for _ in history.write(buffer.add):
             done += 1
-            if progress:
-                progress(done, months)
+            progress(done, months)
         products += copy_rows(driver, PRODUCTS, history.product_rows())
     buffer.flush()
     first = min(period.start for period in periods) - timedelta(days=_RATE_DAYS_BEFORE)

@@ -1,7 +1,6 @@
 """Notifications that follow from stock and prices, day by day."""
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from datetime import date
 
 import numpy as np
@@ -54,12 +53,6 @@ class Notifications:
     def rows(self, today: date) -> list[Row]:
         """Return a row for each notification, as the list of a day."""
         return [(*row, today) for row in self._rows]
-
-    def fork(self) -> "Notifications":
-        """Return a copy that continues by itself."""
-        other = copy(self)
-        other._rows = [*self._rows]
-        return other
 
     def _notices(
         self, rng: Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints

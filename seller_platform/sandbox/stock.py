@@ -6,7 +6,6 @@ Other sales leave from the seller's own warehouses. Returned units are not put b
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import accumulate
@@ -100,17 +99,6 @@ class Stock:
     def give_back(self, day_number: int, products: Ints, units: Ints) -> None:
         """Let the units of cancelled orders be sold again from a day on."""
         self._given_back.setdefault(day_number, []).append((products, units))
-
-    def fork(self) -> "Stock":
-        """Return a copy that continues by itself."""
-        other = copy(self)
-        other.sellable, other.reserved, other.incoming = (
-            each.copy() for each in (self.sellable, self.reserved, self.incoming)
-        )
-        other.shipments = [*self.shipments]
-        other._arrivals = {day: [*each] for day, each in self._arrivals.items()}
-        other._given_back = {day: [*each] for day, each in self._given_back.items()}
-        return other
 
     def grant(self, products: Ints, units: Ints) -> Ints:
         """Take units in the order of the lines, and return the units of each line."""

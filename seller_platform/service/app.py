@@ -130,12 +130,9 @@ class ServiceOptions:
     serves_agents: bool = False
 
 
-STANDARD_OPTIONS = ServiceOptions()
-
-
 def create_app(
     database_url: str,
-    options: ServiceOptions = STANDARD_OPTIONS,
+    options: ServiceOptions = ServiceOptions(),
     *,
     clock: Clock = utc_now,
     wait_seconds: float = 3.0,

@@ -103,12 +103,7 @@ class SecurityEvent(msgspec.Struct, frozen=True):
 
 
 def find_events(
-    database: Database,
-    *,
-    email: str | None = None,
-    kinds: Collection[EventKind] = (),
-    since: datetime | None = None,
-    limit: int,
+    database: Database, *, email: str | None, kinds: Collection[EventKind], since: datetime | None, limit: int
 ) -> Sequence[SecurityEvent]:
     """Return the newest events, the oldest of them first.
 
@@ -130,7 +125,7 @@ def security_incidents(settings: Settings, now: datetime) -> Sequence[Incident]:
     service_url = settings.of(ServiceSettings).service_database_url
     url = service_url.get_secret_value() if service_url is not None else warehouse_url(settings)
     with Database(url, connections=1) as database:
-        events = find_events(database, kinds=ALARMING, since=now - _REPORTED_FOR, limit=500)
+        events = find_events(database, email=None, kinds=ALARMING, since=now - _REPORTED_FOR, limit=500)
     return tuple(map(_incident, events))
 
 

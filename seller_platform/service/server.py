@@ -19,7 +19,7 @@ from uvicorn.supervisors import Multiprocess
 from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
+from seller_platform.service.app import DATABASE_URL, OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
 from seller_platform.service.metrics import ReportCollector, measures_of_processes
 from seller_platform.service.reports.worker import LEVELS
@@ -33,7 +33,7 @@ _OTHER_FILES = 256  # files of a process beside the connections of its clients
 
 def run_service(
     database_url: str,
-    options: ServiceOptions = STANDARD_OPTIONS,
+    options: ServiceOptions,
     *,
     host: str = "127.0.0.1",
     port: int = 8700,

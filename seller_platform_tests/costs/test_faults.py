@@ -156,7 +156,7 @@ class Planner:
 
     def apply(self, plan: CostPlan, *, seconds: float = 60) -> Applied:
         patience = Patience(seconds, lambda: self.time.seconds, self.time.sleep, self.time.now)
-        return apply_plan(lambda _: self.api, self.database, plan.id, applied_by="ann", patience=patience)
+        return apply_plan(lambda _: self.api, self.database, plan.id, by="ann", patience=patience)
 
     def writes(self, plan: CostPlan) -> dict[str, CostWrite]:
         return {write.sku: write for write in plan_of(self.database, plan.id).writes}

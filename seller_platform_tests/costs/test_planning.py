@@ -51,7 +51,7 @@ class Planner:
         return plan
 
     def apply(self, plan: CostPlan) -> Applied:
-        return apply_plan(self.api, self.shop.warehouse, plan.id, applied_by="ann", patience=Patience(seconds=0))
+        return apply_plan(self.api, self.shop.warehouse, plan.id, by="ann", patience=Patience(seconds=0))
 
 
 @pytest.fixture

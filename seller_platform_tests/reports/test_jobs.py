@@ -39,8 +39,7 @@ def opened(database: Database, value: str = "A", account: str = "de-1", after: t
     return open_job(
         database,
         account,
-        {"selector": "product_sku", "value": value, "format": "json"},
-        give_up_after=timedelta(hours=6),
+        {"selector": "product_sku", "value": value, "format": "json", "give_up_after": timedelta(hours=6)},
         now=NOON,
         next_poll_at=NOON + after,
     )

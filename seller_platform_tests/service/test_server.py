@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from seller_platform.errors import CannotListenError
+from seller_platform.service.app import ServiceOptions
 from seller_platform.service.server import run_service
 from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform_tests.support.served import ANN, Served, running_app
@@ -21,7 +22,7 @@ def test_a_port_that_is_taken_is_named(reading: Served) -> None:
     before = [*log.handlers]
 
     with pytest.raises(CannotListenError, match=f"port {taken}"):
-        run_service("postgresql://nowhere/x", port=taken)
+        run_service("postgresql://nowhere/x", ServiceOptions(), port=taken)
 
     page = metrics_page(CollectorRegistry(), host="127.0.0.1", port=taken, option="--metrics-port")
     with pytest.raises(CannotListenError, match=f"port {taken}.*--metrics-port"), page:

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -97,7 +98,9 @@ class Login:
             user_id = await verified_user(self._store.connection, request, email, form.get("password", ""))
         except TooManyAttemptsError as error:
             notes_of(request.scope).login = LoginOutcome.THROTTLED
-            return again(problem=error.message, status=error.status, headers=error.headers)
+            refused = again(problem=error.message, status=error.status)
+            refused.headers.update(error.headers)
+            return refused
         if user_id is None:
             notes_of(request.scope).login = LoginOutcome.REFUSED
             return again(problem="E-mail address or password is wrong.", status=401)
@@ -123,19 +126,12 @@ class Login:
         return redirect(login_for(_local(form.get("next", ""))))
 
     def _form(
-        self,
-        request: Request,
-        session: BrowserSession | None,
-        destination: str,
-        *,
-        status: int = 200,
-        headers: dict[str, str] | None = None,
-        **shown: str | None,
+        self, request: Request, session: BrowserSession | None, destination: str, *, status: int = 200, **shown: Any
     ) -> Response:
         kept = session or BrowserSession()
         fixed = {"next": destination, "contact": self._options.contact, "csrf_token": kept.csrf_token}
         values = {"problem": None, "notice": None, "email": "", **shown, **fixed}
-        response = render("login.html", values, status=status, headers=headers)
+        response = render("login.html", values, status=status)
         kept.keep(request, response)
         return response
 

@@ -52,14 +52,7 @@ _EXPLAINED = {
 Page = Callable[[Request], Awaitable[Response]]
 
 
-def render(
-    template: str,
-    values: Mapping[str, Any],
-    *,
-    status: int = 200,
-    form_target: str = "",
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+def render(template: str, values: Mapping[str, Any], *, status: int = 200, form_target: str = "") -> Response:
     """Return a page.
 
     Args:
@@ -67,8 +60,7 @@ def render(
     """
     text = render_text(template, values)
     # Text of users is escaped, so that this begins a script of the template.
-    protection = _protection(form_target, has_script="<script src=" in text)
-    return HTMLResponse(text, status, {**(headers or {}), **protection})
+    return HTMLResponse(text, status, _protection(form_target, has_script="<script src=" in text))
 
 
 def render_text(template: str, values: Mapping[str, Any]) -> str:
@@ -82,12 +74,7 @@ def document_with_script(text: str) -> PublicDocument:
 
 
 def render_message(
-    status: int,
-    message: str,
-    headers: Mapping[str, str] | None = None,
-    *,
-    request: Request | None = None,
-    home: str = HOME,
+    status: int, message: str, headers: Mapping[str, str] = {}, *, request: Request | None = None, home: str = HOME
 ) -> Response:
     """Return a page with the reason for an error and the next step.
 
@@ -106,7 +93,9 @@ def render_message(
         "may_be_repeated": status in (429, 500, 503) and (request is None or request.method == "GET"),
         "request_id": notes_of(request.scope).request_id if request is not None and status >= 500 else None,
     }
-    return render("message.html", values, status=status, headers=headers)
+    response = render("message.html", values, status=status)
+    response.headers.update(headers)
+    return response
 
 
 def shown_moment(moment: date) -> Markup:

@@ -30,7 +30,7 @@ from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import unknown_to_replica
 from seller_platform.service.openapi import Operation, Route, page_type, row_type
 from seller_platform.service.pool import Store
-from seller_platform.service.statistics.plan import Grouping
+from seller_platform.service.statistics.plan import Grouping, StatisticsRequest
 from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.stored import read_stored_statistics
 
@@ -129,6 +129,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             selected = await select_accounts(connection, caller, list_request.selector)
             now = clock()
             days = days_of_accounts(SALES_BY_DATE, selected, list_request, now)
+            asked = StatisticsRequest(selected, grouping, days, list_request, now)
             currency = list_request.currency
             is_converted = await check_currency(connection, selected, currency)
             if grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
@@ -139,14 +140,10 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 )
                 raise unknown_to_replica(_GROUP.name, problem)
             if not is_converted:
-                stored = await read_stored_statistics(
-                    connection, selected, grouping, days, list_request=list_request, now=now
-                )
+                stored = await read_stored_statistics(connection, asked)
                 if stored is not None:
                     return page_answer(request, SALES_BY_DATE, stored, list_request, {})
-            page, missing_rates = await read_statistics(
-                connection, selected, grouping, days, list_request=list_request, now=now
-            )
+            page, missing_rates = await read_statistics(connection, asked)
         require_rates(selected, currency, missing_rates)
         headers = {COMPUTED_BY: REPLICA} if selected.has_replicas else {}
         return page_answer(request, SALES_BY_DATE, page, list_request, headers)

@@ -3,12 +3,13 @@
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import LiteralString
 
 from psycopg import sql
 
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.lists.page_queries import Days
+from seller_platform.service.lists.page_queries import Days, ListRequest
 
 # The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
 # it saves, as do parallel processes. The planner expects one row where there are thousands: nested loops would compare
@@ -40,6 +41,21 @@ class Grouping:
     def has_days(self) -> bool:
         """Whether rows are of a product and a day or week, which sums of months do not have."""
         return self.dimension is not None and self.period in ("Date", "Week")
+
+
+@dataclass(frozen=True)
+class StatisticsRequest:
+    """A request for a page of statistics of selected accounts, each with its days, at a moment.
+
+    Attributes:
+        page: Its currency, or that of the first account, is the currency of all amounts.
+    """
+
+    selected: SelectedAccounts
+    grouping: Grouping
+    days: Sequence[Days]
+    page: ListRequest
+    now: datetime
 
 
 @dataclass(frozen=True)
@@ -97,10 +113,10 @@ LABEL: Mapping[str, LiteralString] = {
 """The API's label of the period that begins on `page.period`."""
 
 
-def statistics_values(
-    selected: SelectedAccounts, days: Sequence[Days], before: Sequence[Days] | None, target: str
-) -> dict[str, object]:
+def statistics_values(request: StatisticsRequest, before: Sequence[Days] | None) -> dict[str, object]:
     """Return the parameters that the statements of statistics share."""
+    selected, days = request.selected, request.days
+    own_currency = next((account.currency_code or "" for account in selected.accounts), "")
     first = min((each.first for each in (*days, *(before or ()))), default=None)
     last = max((each.last for each in days), default=None)
     nothing = [None] * len(days)
@@ -116,5 +132,6 @@ def statistics_values(
         "summed_from": first,
         "last_day": last,
         "days": max((1 + (each.last - each.first).days for each in days), default=1),
-        "target": target,
+        "target": request.page.currency or own_currency,
+        **request.page.rows_of_page,
     }

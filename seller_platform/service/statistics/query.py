@@ -5,7 +5,7 @@ Amounts are summed by day and product first, and named and grouped afterwards, s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache
 from typing import LiteralString
 
@@ -15,15 +15,14 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
-from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
 from seller_platform.service.lists.endpoints import START
-from seller_platform.service.lists.page_queries import EXACT_RATE, Days, ListRequest, Need, RowPage, newest_day
+from seller_platform.service.lists.page_queries import EXACT_RATE, Days, Need, RowPage, newest_day
 from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months
 from seller_platform.service.statistics.output import answered_rows
-from seller_platform.service.statistics.plan import SETTINGS, Grouping, Plan, statistics_values
+from seller_platform.service.statistics.plan import SETTINGS, Grouping, Plan, StatisticsRequest, statistics_values
 from seller_platform.service.statistics.products import named_products
 from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
 
@@ -76,13 +75,7 @@ rates AS MATERIALIZED (
 
 
 async def read_statistics(
-    connection: Connection,
-    selected: SelectedAccounts,
-    grouping: Grouping,
-    days: Sequence[Days],
-    *,
-    list_request: ListRequest,
-    now: datetime,
+    connection: Connection, request: StatisticsRequest
 ) -> tuple[RowPage, Mapping[str | None, date]]:
     """Return a page of statistics; total and rows are of one moment.
 
@@ -91,20 +84,12 @@ async def read_statistics(
     Of a replica, the sales of all requested days must have been read. Costs and fees that were not read are null. Where
     the days before were not read, nothing is compared.
 
-    Args:
-        list_request: Its currency, or that of the first account, is the currency of all amounts.
-
     Raises:
         ApiError: An account is a replica whose sales were never read for some of the days.
     """
-    before, knows_costs, knows_fees = await _known_days(connection, selected, grouping, days, now)
-    own_currency = next((account.currency_code or "" for account in selected.accounts), "")
-    values = {
-        **statistics_values(selected, days, before, list_request.currency or own_currency),
-        "knows_costs": knows_costs,
-        "knows_fees": knows_fees,
-        **list_request.rows_of_page,
-    }
+    selected, grouping = request.selected, request.grouping
+    before, knows_costs, knows_fees = await _known_days(connection, request)
+    values = {**statistics_values(request, before), "knows_costs": knows_costs, "knows_fees": knows_fees}
 
     async def read(
         is_kept: bool, *, names_unnamed: bool = False, uses_months: bool = True, may_store: bool = True
@@ -126,17 +111,15 @@ async def read_statistics(
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
 
 
-async def _known_days(
-    connection: Connection, selected: SelectedAccounts, grouping: Grouping, days: Sequence[Days], now: datetime
-) -> tuple[Sequence[Days] | None, bool, bool]:
+async def _known_days(connection: Connection, request: StatisticsRequest) -> tuple[Sequence[Days] | None, bool, bool]:
     """Return the days to compare with, if any, and whether costs and fees were read."""
-    before = _days_before(grouping, days)
-    sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
+    before = _days_before(request.grouping, request.days)
+    sales, fees = (Need(dataset, START.name, request.days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
     sales_before, fees_before = replace(sales, days=before), replace(fees, days=before)
     costs = Need(COST_PERIODS)
     needs = [sales, fees, costs, *((sales_before, fees_before) if before else ())]
     lacking = []
-    for gap in await find_gaps(connection, selected, needs, now):
+    for gap in await find_gaps(connection, request.selected, needs, request.now):
         if gap.need is sales:
             raise gap.error
         lacking.append(gap.need)

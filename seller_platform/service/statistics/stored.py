@@ -5,18 +5,17 @@ where the receipts say that exactly its days were read, and that the upstream di
 another one. All other statistics are computed from other datasets.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT
-from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.endpoints import START
-from seller_platform.service.lists.page_queries import Days, ListRequest, Need, PageQuery, RowPage, read_page
+from seller_platform.service.lists.page_queries import Need, PageQuery, RowPage, read_page
 from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.plan import Grouping
+from seller_platform.service.statistics.plan import Grouping, StatisticsRequest
 
 _DATASETS: Mapping[Grouping, Dataset] = {
     Grouping("sku", "Month"): SALES_BY_PRODUCT,
@@ -47,42 +46,28 @@ SELECT NOT EXISTS (
 """
 
 
-async def read_stored_statistics(
-    connection: Connection,
-    selected: SelectedAccounts,
-    grouping: Grouping,
-    days: Sequence[Days],
-    *,
-    list_request: ListRequest,
-    now: datetime,
-) -> RowPage | None:
-    """Return a page of the upstream's own rows; None where they do not answer the request.
-
-    Args:
-        list_request: Asks for no other currency than the account's.
-    """
-    dataset = _DATASETS.get(grouping)
+async def read_stored_statistics(connection: Connection, request: StatisticsRequest) -> RowPage | None:
+    """Return a page of the upstream's own rows, in the account's currency; None where they are no answer."""
+    dataset, selected = _DATASETS.get(request.grouping), request.selected
     if dataset is None or len(selected.accounts) != 1 or not selected.has_replicas:
         return None
     async with connection.transaction():
         await connection.execute(_ONE_MOMENT)
-        if not await _is_stored(connection, dataset, selected, days, now):
+        if not await _is_stored(connection, dataset, request):
             return None
-        query = PageQuery(dataset, replace(list_request, currency=None), days)
+        query = PageQuery(dataset, replace(request.page, currency=None), request.days)
         page, _ = await read_page(connection, selected, query)
     return page
 
 
-async def _is_stored(
-    connection: Connection, dataset: Dataset, selected: SelectedAccounts, days: Sequence[Days], now: datetime
-) -> bool:
+async def _is_stored(connection: Connection, dataset: Dataset, request: StatisticsRequest) -> bool:
     """Return whether the rows of a dataset are those of exactly the requested days, up to today.
 
     Rows that sum up their window count only for that window: the newest load that shares a day with it must have read
     the same days.
     """
-    (account,), (requested,) = selected.accounts, days
-    today = account.today(now)
+    (account,), (requested,) = request.selected.accounts, request.days
+    today = account.today(request.now)
     if requested.first > today:
         return False
     parts: list[Window] = []
@@ -98,5 +83,5 @@ async def _is_stored(
     }
     if await (await connection.execute(_IS_EXACT, values)).fetchone() != (True,):
         return False
-    needs = [Need(dataset, START.name, days)] if dataset.is_divisible else []
-    return not await find_gaps(connection, selected, needs, now)
+    needs = [Need(dataset, START.name, request.days)] if dataset.is_divisible else []
+    return not await find_gaps(connection, request.selected, needs, request.now)

@@ -196,8 +196,8 @@ class World:
         now, key, hour = datetime.now(UTC), _ACCOUNT.key, timedelta(hours=1)
         with Database(url) as database:
             save_accounts(database, "default", [(key, _ACCOUNT)])
-            report = {"selector": "dps_date", "value": "2026-03-01", "format": "csv"}
-            job = open_job(database, key, report, give_up_after=hour, now=now, next_poll_at=now)
+            report = {"selector": "dps_date", "value": "2026-03-01", "format": "csv", "give_up_after": hour}
+            job = open_job(database, key, report, now=now, next_poll_at=now)
             assert job is not None
             move_job(database, job, msgspec.structs.replace(job, state=JobState.READY, report_id="7"))
             return job.id
