@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
-from seller_platform.costs.planning import Apis, CostUpstream
+from seller_platform.costs.endpoints import Apis, CostUpstream
 from seller_platform.costs.plans import CostPlan, CostWrite, WriteState, hold_costs, note_writes, plan_of
 from seller_platform.costs.sheets import Product
 from seller_platform.errors import (

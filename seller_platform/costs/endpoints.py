@@ -1,18 +1,19 @@
-"""The costs of one product upstream: finds, writes and deletes them."""
+"""The costs of products upstream: reads, writes and deletes them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from uuid import uuid4
 
 from seller_platform.client.decoding.pages import Row
-from seller_platform.client.endpoints.cost_periods import read_products
+from seller_platform.client.endpoints.cost_periods import LOOK_AHEAD, read_products
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.reader import naming
 from seller_platform.client.lists.row_sink import KeptRows
-from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
     DATA,
     FROM_DATE,
@@ -25,7 +26,14 @@ from seller_platform.contract.cost_periods import (
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import UNKNOWN_PRODUCTS
+from seller_platform.costs.plans import CostWrite
+from seller_platform.costs.sheets import Product
 from seller_platform.errors import ContractViolationError, RequestRefusedError
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.postgres.database import Database
+
+Apis = Callable[[str], SellerApi]
+"""Returns the API of a connection."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +44,58 @@ class LookedUp:
     is_known: bool
 
 
-def find_cost_periods(api: SellerApi, account: Account, sku: str) -> LookedUp:
-    """Return the upstream's answer about a product.
+class CostUpstream:
+    """Reads and writes the costs of products at the upstreams of their accounts.
 
-    Raises:
-        ContractViolationError: It sent what the API does not allow.
-        UpstreamUnavailableError: It did not answer.
-        RequestRefusedError: It refused for good, for another reason than an unknown product.
+    Each request raises what the client does: `ContractViolationError` where the API would not allow the answer,
+    `UpstreamUnavailableError` without a good answer, after which a change may be stored all the same, and
+    `RequestRefusedError` for good.
     """
-    kept = KeptRows()
-    facts = read_products(api, account, [sku], date.min, kept)
-    return LookedUp(read_periods(sku, kept.rows), is_known=not facts.notes[UNKNOWN_PRODUCTS])
+
+    def __init__(self, apis: Apis, database: Database) -> None:
+        self._apis = apis
+        self._account = cache(lambda key: account_of(database, key))
+
+    def read(self, products: Iterable[Product]) -> dict[Product, LookedUp]:
+        """Return the present costs of products."""
+        asked = list(products)
+        registered = {account: self._account(account) for account, _ in asked}
+        apis = {each.connection: self._apis(each.connection) for each in registered.values()}
+
+        def find(product: Product) -> LookedUp:
+            account, kept = registered[product[0]], KeptRows()
+            facts = read_products(apis[account.connection], account.account, [product[1]], date.min, kept)
+            return LookedUp(read_periods(product[1], kept.rows), is_known=not facts.notes[UNKNOWN_PRODUCTS])
+
+        return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))
+
+    def read_one(self, write: CostWrite) -> Periods:
+        """Return the present costs of a product."""
+        return self.read([write.product])[write.product].periods
+
+    def store(self, write: CostWrite, periods: Periods) -> None:
+        """Store a product's periods. Some upstreams replace all of them, others those of the same days."""
+        account, key = self._account(write.account), str(uuid4())
+        api, selection = self._apis(account.connection), account.account.selection
+        with naming(write.sku):
+            body = {SKU: write.sku, DATA: [period.sent for period in in_order(periods)]}
+            api.request("POST", COST_PERIODS.path, selection, body, decode=bytes, idempotency_key=key)
+
+    def delete(self, write: CostWrite, period: CostPeriod | None = None) -> bool:
+        """Delete one period of a product, or all; return whether there was any."""
+        account = self._account(write.account)
+        api = self._apis(account.connection)
+        dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
+        params = {**account.account.selection, SKU: write.sku, **dates}
+        try:
+            with naming(write.sku):
+                # It may be sent again, and then finds nothing left to delete.
+                api.request("DELETE", COST_PERIODS.path, params, decode=bytes)
+        except RequestRefusedError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
 
 
 def read_periods(sku: str, rows: Sequence[Row]) -> Periods:
@@ -69,36 +118,3 @@ def read_periods(sku: str, rows: Sequence[Row]) -> Periods:
             raise ContractViolationError(what, f"a cost element of the period from {first} {lacking}")
         periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))
     return in_order(tuple(periods))
-
-
-def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) -> None:
-    """Store these periods of a product at the upstream.
-
-    Some upstreams replace all periods of the product, others those of the same days.
-
-    Raises:
-        RequestRefusedError: It refused for good.
-        UpstreamUnavailableError: It gave no good answer, and may have stored them.
-    """
-    with naming(sku):
-        body, key = {SKU: sku, DATA: [period.sent for period in in_order(periods)]}, str(uuid4())
-        api.request("POST", COST_PERIODS.path, account.selection, body, decode=bytes, idempotency_key=key)
-
-
-def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:
-    """Delete one or all periods of a product upstream; False where there were none.
-
-    Raises:
-        RequestRefusedError: It refused for good, for another reason.
-        UpstreamUnavailableError: It gave no good answer, and may have deleted them.
-    """
-    dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
-    try:
-        with naming(sku):
-            # It may be sent again, and then finds nothing left to delete.
-            api.request("DELETE", COST_PERIODS.path, {**account.selection, SKU: sku, **dates}, decode=bytes)
-    except RequestRefusedError as error:
-        if error.status == 404:
-            return False
-        raise
-    return True

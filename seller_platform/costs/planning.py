@@ -1,24 +1,15 @@
 """Makes cost plans: compares target costs with the upstream's, and stores the difference."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from uuid import uuid4
 
-from seller_platform.client.endpoints.cost_periods import LOOK_AHEAD
-from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.concurrency import in_threads
-from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
-from seller_platform.costs.endpoints import LookedUp, delete_periods, find_cost_periods, write_periods
-from seller_platform.costs.plans import CostPlan, CostWrite, PlannedCosts, save_plan
+from seller_platform.contract.cost_periods import periods_agree
+from seller_platform.costs.endpoints import Apis, CostUpstream
+from seller_platform.costs.plans import CostPlan, PlannedCosts, save_plan
 from seller_platform.costs.sheets import Product, ProductCosts
 from seller_platform.errors import RequestError, first_few, invalid_cost_plan
-from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.postgres.database import Database
-
-Apis = Callable[[str], SellerApi]
-"""Returns the API of a connection."""
 
 
 @dataclass(frozen=True)
@@ -84,37 +75,3 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
         raise invalid_cost_plan(str(plan.id), "nothing of it was written, so there is nothing to undo")
     costs = {write.product: write.before for write in written}
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
-
-
-class CostUpstream:
-    """Reads and writes the costs of products at the upstreams of their accounts."""
-
-    def __init__(self, apis: Apis, database: Database) -> None:
-        self._apis = apis
-        self._account = cache(lambda key: account_of(database, key))
-
-    def read(self, products: Iterable[Product]) -> dict[Product, LookedUp]:
-        """Return the present costs of products."""
-        asked = list(products)
-        registered = {account: self._account(account) for account, _ in asked}
-        apis = {each.connection: self._apis(each.connection) for each in registered.values()}
-
-        def find(product: Product) -> LookedUp:
-            account = registered[product[0]]
-            return find_cost_periods(apis[account.connection], account.account, product[1])
-
-        return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))
-
-    def read_one(self, write: CostWrite) -> Periods:
-        """Return the present costs of a product."""
-        return self.read([write.product])[write.product].periods
-
-    def store(self, write: CostWrite, periods: Periods) -> None:
-        """Store a product's periods upstream."""
-        account = self._account(write.account)
-        write_periods(self._apis(account.connection), account.account, write.sku, periods)
-
-    def delete(self, write: CostWrite, period: CostPeriod | None = None) -> bool:
-        """Delete one period of a product upstream, or all; return whether there was any."""
-        account = self._account(write.account)
-        return delete_periods(self._apis(account.connection), account.account, write.sku, period)

@@ -5,7 +5,7 @@ the request in its query, and the fields `decision` (`approve` or `deny`), the h
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from urllib.parse import quote, urlsplit
@@ -16,7 +16,7 @@ from starlette.responses import Response
 from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, MCP
-from seller_platform.service.access import Caller, ServedAccount, accounts_of
+from seller_platform.service.access import Caller, accounts_of
 from seller_platform.service.errors import ApiError
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
@@ -65,22 +65,14 @@ async def answer_consent(
             return authorization.refuse("access_denied", "the user denied the request")
         if form is not None and decision != "approve":
             raise ApiError("Choose either to approve or to deny.")
-        accounts = await accounts_of(connection, user)
-        choices = read_choices(request.form, authorization.scopes, accounts)
-        problem = choices.problem(accounts)
-        if form is not None and problem is None:
+        choices = read_choices(request.form, authorization.scopes, await accounts_of(connection, user))
+        if form is not None and choices.problem is None:
             return await _approve(request, authorization, choices, lifetime)
-        return _page(request, authorization, choices, accounts, lifetime=lifetime, problem=problem)
+        return _page(request, authorization, choices, lifetime)
 
 
 def _page(
-    request: SignedInRequest,
-    authorization: AuthorizationRequest,
-    choices: Choices,
-    accounts: Sequence[ServedAccount],
-    *,
-    lifetime: timedelta,
-    problem: str | None,
+    request: SignedInRequest, authorization: AuthorizationRequest, choices: Choices, lifetime: timedelta
 ) -> Response:
     """Return the consent page."""
     target = urlsplit(authorization.redirect_uri)
@@ -89,14 +81,14 @@ def _page(
     is_named = is_web and "[" not in target.netloc
     return request.render(
         "consent.html",
-        status=422 if problem else 200,
+        status=422 if choices.problem else 200,
         form_target=f"{target.scheme}://{target.netloc}" if is_named else f"{target.scheme}:",
         application=authorization.application,
-        accounts=accounts,
+        accounts=choices.offered,
         requested=authorization.scopes,
         is_for_agents=authorization.resource is not None,
         choices=choices,
-        problem=problem,
+        problem=choices.problem,
         ends_on=(utc_now() + lifetime).date(),
         host=target_of(authorization.redirect_uri),
         is_local=not is_web or is_loopback(target.hostname or ""),

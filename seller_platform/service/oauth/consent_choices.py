@@ -61,9 +61,11 @@ class Choices:
     """The ticks on the consent page.
 
     Attributes:
+        offered: The accounts that the user may read.
         is_all: Whether all accounts are chosen, also those that the user gets later.
     """
 
+    offered: Sequence[ServedAccount]
     scopes: Sequence[Scope]
     is_all: bool
     ticked: Collection[str]
@@ -73,9 +75,10 @@ class Choices:
         """The keys of the accounts; None stands for all."""
         return None if self.is_all else sorted(self.ticked)
 
-    def problem(self, accounts: Sequence[ServedAccount]) -> str | None:
-        """Return what is contradictory in the choice among these accounts, or None."""
-        unticked = [account.account_title for account in accounts if account.key not in self.ticked]
+    @property
+    def problem(self) -> str | None:
+        """What is contradictory in the choice, or None."""
+        unticked = [account.account_title for account in self.offered if account.key not in self.ticked]
         if self.is_all and unticked:
             names = f"{', '.join(unticked)} {'are' if len(unticked) > 1 else 'is'}"
             return f"You chose all accounts, but {names} not ticked. Choose only the ticked accounts, or tick them all."
@@ -99,7 +102,7 @@ def path_of_resource(resource: str, base_url: str) -> str | None:
 def read_choices(form: Mapping[str, str], requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:
     """Return the choices in a form, of accounts that the user may read; without any, all that was requested."""
     if "accounts" not in form:
-        return Choices(requested, is_all=True, ticked={account.key for account in accounts})
+        return Choices(accounts, requested, is_all=True, ticked={account.key for account in accounts})
     scopes = [scope for scope in requested if scope is Scope.READ or form.get(f"scope:{scope}") == _ON]
     ticked = {account.key for account in accounts if form.get(f"account:{account.key}") == _ON}
-    return Choices(scopes, is_all=form["accounts"] == "all", ticked=ticked)
+    return Choices(accounts, scopes, is_all=form["accounts"] == "all", ticked=ticked)
