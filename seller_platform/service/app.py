@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache, lru_cache, partial
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -23,23 +23,14 @@ from starlette.responses import Response
 
 from seller_platform.capabilities import contributed
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, SERVICE_STATUS, TOKEN
+from seller_platform.contract.wire import AUTHORIZE, MCP, METADATA, OPENAPI, REVOKE, SERVICE_STATUS, TOKEN
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.errors import ApiError, MisdirectedRequestError, NotFoundError
 from seller_platform.service.http.middleware import Envelop, ErrorAnswer
 from seller_platform.service.http.parameters import about
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
-from seller_platform.service.http.responses import (
-    JSON,
-    MOST_BASE_URLS,
-    RETRY_SECONDS,
-    PublicDocument,
-    base_url_of,
-    error_answer,
-    json_answer,
-    message_of,
-)
+from seller_platform.service.http.responses import JSON, RETRY_SECONDS, error_answer, json_answer, message_of
 from seller_platform.service.limits import STANDARD, Admission, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
@@ -49,20 +40,11 @@ from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import OPERATIONS
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
-from seller_platform.service.openapi import Cost, Operation, Route, openapi_document
-from seller_platform.service.pages.docs import described
+from seller_platform.service.openapi import Cost, Operation, Route
+from seller_platform.service.pages.docs import documentation
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password
-from seller_platform.service.pages.rendering import (
-    HOME,
-    STATIC_FILES,
-    Page,
-    answer_home,
-    answer_static,
-    document_with_script,
-    render_message,
-    render_text,
-)
+from seller_platform.service.pages.rendering import HOME, STATIC_FILES, Page, answer_home, answer_static, render_message
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
@@ -75,9 +57,6 @@ from seller_platform.traces import flush_traces, send_traces
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 OPTIONS = "SELLER_PLATFORM_SERVICE_OPTIONS"
 TRACED_AS = "seller-platform-service"
-
-# The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
-_ANY_BASE_URL = "http://base-url.invalid"
 
 # Of rows and documents. Pages and answers with tokens hold secrets beside text that the request chooses, so that the
 # compressed length could reveal the secrets (BREACH).
@@ -195,7 +174,10 @@ def create_app(
             routing.Route(REVOKE, quick(partial(revoke_token, store)), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
             *_page_routes(store, admission, options),
-            *_documentation_routes(routes),
+            *(
+                routing.Route(path, answer, middleware=_COMPRESSED)
+                for path, answer in documentation([*(each.operation for each in routes), *OPERATIONS]).items()
+            ),
             *(route for each in agents for route in each.routes(admission)),
             *([] if agents else [routing.Route(MCP, _refuse_agents, methods=["POST"])]),
         ],
@@ -262,26 +244,6 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         routing.Route(AUTHORIZE, authorization, methods=["GET", "POST"]),
         *(routing.Route(path, answer_static, middleware=_COMPRESSED) for path in STATIC_FILES),
     ]
-
-
-def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
-    @cache
-    def documentation() -> tuple[bytes, str]:
-        document = openapi_document([*(route.operation for route in routes), *OPERATIONS], _ANY_BASE_URL)
-        return msgspec.json.encode(document), render_text("docs.html", described(document))
-
-    @lru_cache(MOST_BASE_URLS)
-    def documentation_of(base_url: str) -> dict[str, PublicDocument]:
-        document, page = documentation()
-        return {
-            OPENAPI: PublicDocument(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON),
-            DOCS: document_with_script(page.replace(_ANY_BASE_URL, base_url)),
-        }
-
-    async def answer(path: str, request: Request) -> Response:
-        return documentation_of(base_url_of(request))[path].answer(request)
-
-    return [routing.Route(path, partial(answer, path), middleware=_COMPRESSED) for path in (OPENAPI, DOCS)]
 
 
 async def _refuse_agents(_: Request) -> Response:

@@ -6,13 +6,45 @@ access token in the header only, and stores it nowhere.
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.wire import DOCS, OPENAPI
 from seller_platform.service.http.bodies import FORM
-from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi import example_of, operations, without_references
+from seller_platform.service.http.responses import JSON, MOST_BASE_URLS, PublicDocument, base_url_of
+from seller_platform.service.openapi import Operation, example_of, openapi_document, operations, without_references
+from seller_platform.service.pages.rendering import Page, document_with_script, render_text
+
+# The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
+_ANY_BASE_URL = "http://base-url.invalid"
+
+
+def documentation(described_operations: Sequence[Operation]) -> dict[str, Page]:
+    """Return what answers with the OpenAPI document and with the page, by path."""
+
+    @cache
+    def made() -> tuple[bytes, str]:
+        document = openapi_document(described_operations, _ANY_BASE_URL)
+        return msgspec.json.encode(document), render_text("docs.html", described(document))
+
+    @lru_cache(MOST_BASE_URLS)
+    def documents_of(base_url: str) -> dict[str, PublicDocument]:
+        document, page = made()
+        return {
+            OPENAPI: PublicDocument(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON),
+            DOCS: document_with_script(page.replace(_ANY_BASE_URL, base_url)),
+        }
+
+    async def answer(path: str, request: Request) -> Response:
+        return documents_of(base_url_of(request))[path].answer(request)
+
+    return {path: partial(answer, path) for path in (OPENAPI, DOCS)}
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,14 @@ from seller_platform.service.lists.replica import find_gaps
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months
 from seller_platform.service.statistics.output import answered_rows
-from seller_platform.service.statistics.plan import SETTINGS, Grouping, Plan, StatisticsRequest, statistics_values
-from seller_platform.service.statistics.products import named_products
+from seller_platform.service.statistics.plan import (
+    SETTINGS,
+    Grouping,
+    Plan,
+    StatisticsRequest,
+    named_products,
+    statistics_values,
+)
 from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
 
 _CHOSEN = """

@@ -10,8 +10,7 @@ from psycopg import sql
 
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.service.statistics.months import CURRENCY, months
-from seller_platform.service.statistics.plan import PERIOD_OF, STEP, Plan
-from seller_platform.service.statistics.products import UNNAMED, looked_up
+from seller_platform.service.statistics.plan import PERIOD_OF, STEP, UNNAMED, Plan, looked_up
 from seller_platform.service.sums.costs import PERIODS, STEPS
 from seller_platform.service.sums.statistics import DAYS_OF, PRODUCT_COLUMNS, SELECT_DAYS, SELECTED, items_of
 
