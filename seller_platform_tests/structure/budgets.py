@@ -10,10 +10,10 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_869,
-    "cli": 4_923,
+    "cli": 4_921,
     "orchestration": 4_737,
-    "service": 12_394,
-    "sandbox": 2_973,
+    "service": 12_385,
+    "sandbox": 2_966,
     "alerts": 606,
     "agents": 1_628,
     "ingest": 2_366,

@@ -126,13 +126,11 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
         return "null"
     if column.kind == "bool":
         return "true" if value == "t" else "false"
-    if column.kind in ("json", "jsonb", *_INTEGERS):
-        return value
-    if column.kind in _FLOATS and value not in ("NaN", "Infinity", "-Infinity"):
+    is_finite = value not in ("NaN", "Infinity", "-Infinity")
+    if column.kind in ("json", "jsonb", *_INTEGERS) or (column.kind in _FLOATS and is_finite):
         return value
     if column.kind in ("timestamp", "timestamptz") and value[:1].isdigit():
-        value = value.replace(" ", "T", 1)
-        value = f"{value.removesuffix('+00')}Z" if value.endswith("+00") else value
+        value = re.sub(r"\+00$", "Z", value.replace(" ", "T", 1))
     return json.dumps(value, ensure_ascii=False)
 
 

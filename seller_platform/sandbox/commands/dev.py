@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -21,7 +21,6 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
-from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.demo import connect_local_stack
@@ -155,7 +154,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
                     refreshes.request()
                 if stack.server.revive():
                     output.say("PostgreSQL ended unexpectedly and is started again.")
-                _keep_running((stack.service, *programs), output)
+                for program in filter(Program.revive, (stack.service, *programs)):
+                    output.say(f"{program.name} ended unexpectedly and is started again; its log is {program.log}")
 
 
 def _load_last_month(installation: Installation, output: Output) -> Mapping[str, str]:
@@ -215,19 +215,6 @@ def live_command(since: date, *, accounts: int, months: int) -> list[str]:
     options = {"--from": since, "--accounts": accounts, "--months": months, "--days-per-second": 1 / _LIVE_DAY_SECONDS}
     words = [str(word) for option in options.items() for word in option]
     return [sys.executable, "-m", "seller_platform.cli", "sandbox", "live", "--continue", *words]
-
-
-def _keep_running(programs: Sequence[Program], output: Output) -> None:
-    """Start ended programs again; fail where one ends again and again."""
-    for program in programs:
-        if not program.has_ended:
-            continue
-        if program.keeps_ending:
-            raise SellerPlatformError(
-                f"{program.name} ends again and again; look into {program.log}", code="ProgramEndedError"
-            )
-        output.say(f"{program.name} ended unexpectedly and is started again; its log is {program.log}")
-        program.start()
 
 
 class LiveRefreshes:

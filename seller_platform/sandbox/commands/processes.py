@@ -52,10 +52,16 @@ class Program:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
-    @property
-    def keeps_ending(self) -> bool:
-        """Whether it was started again several times within a minute."""
-        return len([start for start in self._starts if start > time.monotonic() - 60]) > _STARTS_A_MINUTE
+    def revive(self) -> bool:
+        """Start it again if it has ended, and return whether; fail where it was several times within a minute."""
+        if not self.has_ended:
+            return False
+        if sum(start > time.monotonic() - 60 for start in self._starts) > _STARTS_A_MINUTE:
+            raise SellerPlatformError(
+                f"{self.name} ends again and again; look into {self.log}", code="ProgramEndedError"
+            )
+        self.start()
+        return True
 
     def ask_to_end(self) -> None:
         """Send it SIGINT; it ends its own children."""

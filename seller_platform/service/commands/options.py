@@ -77,13 +77,11 @@ def result_options(
     return with_options
 
 
-def _service_url(settings: Settings, *, creates: bool = True) -> str:
+def _service_url(settings: Settings, *, creates: bool) -> str:
     """Return the URL of the service's database where no setting names one.
 
-    It is the sandbox of the home folder if that was filled, else the one of `demo` and `dev`.
-
-    Args:
-        creates: Whether to create the home folder's where there is neither; else that is refused.
+    It is the sandbox of the home folder if that was filled, else the one of `demo` and `dev`; without either, that of
+    the home folder is created, or refused.
     """
     own, demo = settings.home, settings.home / DEMO_FOLDER
     if has_database(own):

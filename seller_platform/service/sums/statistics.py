@@ -9,7 +9,6 @@ costs of products.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import LiteralString
 
 from psycopg import sql
@@ -22,9 +21,7 @@ PRODUCT_COLUMNS: LiteralString = (
 )
 DAY_COLUMNS: LiteralString = "account, local_day, kind, is_of_product, currency, entries, units, amount"
 
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {DAILY_PRODUCT_SALES.name: ("sales", "cost"), TRANSACTIONS.name: ("fees",)}
-)
+KINDS: Mapping[str, tuple[str, ...]] = {DAILY_PRODUCT_SALES.name: ("sales", "cost"), TRANSACTIONS.name: ("fees",)}
 """The kinds of amounts that follow from a dataset."""
 
 # The days of a month are bits, so that the rows of a list can be counted without reading its days. Each month is
@@ -86,16 +83,12 @@ charged AS MATERIALIZED (
     ) AS summed
 )"""
 
-_ITEMS: Mapping[str, LiteralString] = MappingProxyType(
-    {DAILY_PRODUCT_SALES.name: f"{_SOLD},{COSTED}", TRANSACTIONS.name: _CHARGED}
-)
+_ITEMS: Mapping[str, LiteralString] = {DAILY_PRODUCT_SALES.name: f"{_SOLD},{COSTED}", TRANSACTIONS.name: _CHARGED}
 
-SELECTED: Mapping[str, LiteralString] = MappingProxyType(
-    {
-        DAILY_PRODUCT_SALES.name: "SELECT * FROM sold UNION ALL SELECT * FROM costed",
-        TRANSACTIONS.name: "SELECT * FROM charged",
-    }
-)
+SELECTED: Mapping[str, LiteralString] = {
+    DAILY_PRODUCT_SALES.name: "SELECT * FROM sold UNION ALL SELECT * FROM costed",
+    TRANSACTIONS.name: "SELECT * FROM charged",
+}
 """Select the sums of products that follow from a dataset, with PRODUCT_COLUMNS."""
 
 STORE_PRODUCTS: LiteralString = """
