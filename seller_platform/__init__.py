@@ -19,12 +19,12 @@
 - `client`: requests to the API
 - `warehouse`: PostgreSQL, its tables and their SQL
 - `contract`: what the API promises
-- `settings`: settings read from the environment
+- `settings`: settings read from the environment and the project file
+- `project`: the folder of a project, and its file
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
 - `network`: HTTP clients, with proxies and certificates
 - `csv_files`: CSV files of an operator, read strictly
-- `documentation`: the pages of documentation
 - `capabilities`: what folders beside the core contribute to it
 - `commands`: how the commands in messages start
 - `counts`: counts with their nouns

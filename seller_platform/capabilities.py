@@ -17,6 +17,9 @@ NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "marts", "books", "repo
 """In the order in which what they contribute is listed."""
 
 
+COVERAGE, ORDERS_TODAY = "coverage", "orders_today"
+
+
 @dataclass(frozen=True)
 class Capability:
     """What a folder contributes to the core.
@@ -99,6 +102,11 @@ def contributed(hook: str) -> Iterator[Any]:
     for capability in capabilities():
         if reference := getattr(capability, hook):
             yield referred(reference)
+
+
+def extras() -> tuple[str, ...]:
+    """Return what a component of Dagster brings beside datasets, by the names that `datasets` may have, too."""
+    return (COVERAGE, ORDERS_TODAY, *(name for each in capabilities() for name in each.extras))
 
 
 def referred(reference: str) -> Any:

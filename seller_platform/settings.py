@@ -2,64 +2,34 @@
 
 import os
 import re
-import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from seller_platform.capabilities import contributed
 from seller_platform.errors import InvalidSettingError, missing_setting
 from seller_platform.logs import LogFormat
+from seller_platform.project import nearest_home, project_file, read_project
 
 OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 """An owner of assets, as Dagster accepts it."""
-
-
-HOME_FOLDER = ".seller_platform"
-"""The name of a home folder that no setting names."""
-
-
-def nearest_home() -> Path:
-    """Return the home folder that applies where SELLER_PLATFORM_HOME is not set.
-
-    It is `.seller_platform` of the working directory, else the nearest one of the folders above that belongs to this
-    user, in a folder where not everybody may write. Where none of them exists, it is that of the working directory. A
-    command that writes creates it, and says so; a command that reads never creates one.
-
-    Raises:
-        InvalidSettingError: The working directory no longer exists.
-    """
-    try:
-        working = Path.cwd()
-    except FileNotFoundError:
-        raise InvalidSettingError(
-            "SELLER_PLATFORM_HOME",
-            "is not set, and the working directory no longer exists. Set it, or change the folder",
-        ) from None
-    above = (folder / HOME_FOLDER for folder in working.parents)
-    homes = (working / HOME_FOLDER, *(home for home in above if _is_own_folder(home)))
-    return next((home for home in homes if home.is_dir()), homes[0])
-
-
-def _is_own_folder(path: Path) -> bool:
-    """Whether a folder belongs to this user, in a folder where not everybody may create one, as they may in /tmp.
-
-    The group may: with umask 002, folders are made so. A link that another user has made is not used.
-    """
-    try:
-        is_shared = path.parent.stat().st_mode & stat.S_IWOTH
-        return {path.stat().st_uid, path.lstat().st_uid} == {os.geteuid()} and not is_shared
-    except OSError:
-        return False
-
 
 # The variables of these begin with SELLER_API_; those of all others begin with SELLER_PLATFORM_.
 _OF_THE_API = ("base_url", "auth_url", "client_id", "client_secret", "redirect_uri", "requests_per_day")
@@ -98,11 +68,21 @@ def absolute_path(path: Path) -> Path:
         raise ValueError("is relative to the working directory, which no longer exists") from None
 
 
+def listed(names: str) -> tuple[str, ...]:
+    """Return the values of a text that holds several, with commas between them."""
+    return tuple(filter(None, names.replace(" ", "").split(",")))
+
+
 StoredPath = Annotated[Path, AfterValidator(absolute_path)]
 """A path that is kept as an absolute one."""
 
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 """A URL of http or https."""
+
+Names = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(lambda value: listed(value) if isinstance(value, str) else value)
+]
+"""Several names; in a variable with commas between them."""
 
 S = TypeVar("S", bound="Settings")
 
@@ -113,9 +93,16 @@ class Settings(BaseSettings):
     A capability declares its own in a subclass. What `read_settings` returns is an instance of each.
 
     Attributes:
+        project: Those that a project file may have, beside the environment.
+        paths: Those of them that are paths.
         elsewhere: Those that would lead a command of the sandbox to another database or API, or limit its requests.
     """
 
+    project: ClassVar[Sequence[str]] = (
+        *("datasets", "accounts", "history_start", "requests_per_day", "lookback"),
+        *("schedules", "owners", "dagster_url", "fail_on"),
+    )
+    paths: ClassVar[Sequence[str]] = ()
     elsewhere: ClassVar[Sequence[str]] = (
         *("database_url", "reader_url", "history_start"),
         *("base_url", "auth_url", "client_id", "client_secret", "redirect_uri", "requests_per_day"),
@@ -162,7 +149,27 @@ class Settings(BaseSettings):
     history_start: date = Field(
         date(2025, 1, 1), description="the first day of history until one is stored; its month is the first partition"
     )
-    owner: str = Field("team:data", description="the owner of every asset: an e-mail address or `team:NAME`")
+    owners: Names = Field(
+        ("team:data",),
+        alias="SELLER_PLATFORM_OWNER",
+        description="the owners of every asset: e-mail addresses or `team:NAME`",
+    )
+    datasets: Names | None = Field(
+        None,
+        description="the datasets that `sync` loads and Dagster has assets of; by default all",
+        examples=[["orders", "daily_product_sales", "transactions", "inventory"]],
+    )
+    accounts: Names | None = Field(
+        None, description="the keys of the accounts that are loaded; by default all", examples=[["us-1042"]]
+    )
+    schedules: bool | dict[str, dict[str, Any]] = Field(
+        True,
+        description="whether Dagster's schedules are on when they are first loaded, or the settings of each",
+        examples=['{ refresh = { cron = "0 11,12,14,18 * * *" }, snapshot = { enabled = true } }'],
+    )
+    fail_on: Literal["error", "warning", "never"] = Field(
+        "error", description="which problems let `status` and `sync` end with an exit code"
+    )
     base_url: HttpUrl | None = Field(None, description="the base URL of the API's paths")
     auth_url: HttpUrl | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
     client_id: str | None = Field(None, description="the id of the registered application")
@@ -173,8 +180,11 @@ class Settings(BaseSettings):
         "default any number",
         ge=1,
         le=100_000_000,
+        examples=[5_000],
     )
-    dagster_url: HttpUrl | None = Field(None, description="the URL of the Dagster UI, for links in alerts")
+    dagster_url: HttpUrl | None = Field(
+        None, description="the URL of the Dagster UI, for links in alerts", examples=["https://dagster.example.com"]
+    )
     dagster_retention_days: int = Field(
         30,
         description="after how many days `prune` deletes Dagster's events, runs and check results; partitions "
@@ -234,12 +244,12 @@ class Settings(BaseSettings):
     def _empty_is_text(cls, value: object) -> object:
         return "text" if value == "" else value
 
-    @field_validator("owner")
+    @field_validator("owners")
     @classmethod
-    def _owner_of_dagster(cls, owner: str) -> str:
-        if not OWNER.fullmatch(owner):
+    def _owners_of_dagster(cls, owners: tuple[str, ...]) -> tuple[str, ...]:
+        if not owners or not all(map(OWNER.fullmatch, owners)):
             raise ValueError("must be an e-mail address or team:NAME")
-        return owner
+        return owners
 
     @field_validator("base_url", "auth_url", "dagster_url")
     @classmethod
@@ -254,33 +264,58 @@ def settings_class() -> type[Settings]:
     return create_model("AllSettings", __base__=(*contributed("settings"), Settings))
 
 
-def leading_elsewhere() -> dict[str, FieldInfo]:
-    """Return, by their names, the settings that lead elsewhere."""
-    fields = settings_class().model_fields
-    return {name: fields[name] for kind in settings_class().__mro__ for name in vars(kind).get("elsewhere", ())}
+def named_in(attribute: str) -> dict[str, FieldInfo]:
+    """Return the settings that an attribute of `Settings` names, or of a capability's, by name."""
+    kinds, fields = settings_class().__mro__, settings_class().model_fields
+    return {name: fields[name] for kind in reversed(kinds) for name in vars(kind).get(attribute, ())}
 
 
 def read_settings() -> Settings:
-    """Read the settings from the environment.
+    """Read the settings from the environment, and from the project file where it has others.
 
-    Under SELLER_PLATFORM_DEMO, the home folder is the demo's, and what would lead elsewhere is as by default.
+    Under SELLER_PLATFORM_DEMO, the home folder is the demo's, what would lead elsewhere is as by default, and there is
+    no project file.
 
     A setting may also be a file named like its variable in the folder SELLER_PLATFORM_SECRETS_DIR (by default
     `/run/secrets`, where containers have their secrets); a variable of the environment comes first.
 
     Raises:
-        InvalidSettingError: A variable has an invalid value. The message does not repeat the value.
+        InvalidSettingError: A variable or the project file has an invalid value. The message does not repeat the value.
     """
+    settings = _settings({})
+    if settings.demo:
+        by_default = {name: field.default for name, field in named_in("elsewhere").items()}
+        return settings.model_copy(update={**by_default, "home": settings.home / DEMO_FOLDER})
+    return _settings(_of_project(settings))
+
+
+def origins(settings: Settings) -> dict[str, str]:
+    """Return where each setting comes from that is not as by default: the project file, or its variable."""
+    in_file = {} if settings.demo else _of_project(_settings({}))
+    fields = {name: type(settings).model_fields[name].alias or "" for name in sorted(settings.model_fields_set)}
+    return {name: str(project_file()) if alias in in_file else alias for name, alias in fields.items()}
+
+
+def _of_project(environment: Settings) -> dict[str, object]:
+    """Return what the project file sets and the environment does not, by the names of variables."""
+    if (file := project_file()) is None:
+        return {}
+    known = named_in("project")
+    values = read_project(file, known, named_in("paths"))
+    return {str(known[name].alias): values[name] for name in values.keys() - environment.model_fields_set}
+
+
+def _settings(in_file: Mapping[str, object]) -> Settings:
     folder = Path(os.environ.get("SELLER_PLATFORM_SECRETS_DIR", "/run/secrets"))
     try:
-        settings = settings_class()(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
+        return settings_class()(_secrets_dir=folder if folder.is_dir() else None, **in_file)  # type: ignore[call-arg, arg-type]  # they are named by their variables
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise InvalidSettingError(str(first["loc"][0]), _problem_of(first)) from None
-    if not settings.demo:
-        return settings
-    by_default = {name: field.default for name, field in leading_elsewhere().items()}
-    return settings.model_copy(update={**by_default, "home": settings.home / DEMO_FOLDER})
+        name = str(first["loc"][0])
+        keys = {str(field.alias): key for key, field in named_in("project").items()}
+        raise InvalidSettingError(
+            f"{project_file()}: {keys[name]}" if name in in_file else name, _problem_of(first)
+        ) from None
 
 
 def _problem_of(error: ErrorDetails) -> str:

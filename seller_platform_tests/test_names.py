@@ -13,7 +13,7 @@ import pytest
 
 import seller_platform
 import seller_platform.dagster as public_dagster
-from seller_platform.documentation import page_named
+from seller_platform.cli.pages import page_named
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform_tests.names import NAMES, TABLES, current_names, renewed, stored_names
 from seller_platform_tests.tools.lock import PYTHONS, TOP, requirements

@@ -1,14 +1,19 @@
 """Tests that settings come only from the platform's variables, and that errors name them."""
 
+import json
+import os
+import re
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 import seller_platform
-from seller_platform.errors import RequestError
+from seller_platform.errors import InvalidSettingError, RequestError
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.settings import read_settings, required
+from seller_platform.project import PROJECT_FILE
+from seller_platform.settings import named_in, origins, read_settings, required
+from seller_platform_tests.support.command_line import run_here
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +80,53 @@ def test_a_secret_may_be_a_file_and_variables_come_first(monkeypatch: pytest.Mon
 
     assert required(settings.database_url, "x", "y") == "postgresql://from-file/a"
     assert required(settings.client_secret, "x", "y") == "from-environment"
+
+
+def test_every_line_that_init_writes_counts_without_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = run_here(["init", "--json"], os.environ)
+    file = tmp_path / PROJECT_FILE
+    file.write_text(re.sub(r"^# (\w+ = )", r"\1", file.read_text(), flags=re.MULTILINE))
+    again = run_here(["init"], os.environ)
+    monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", "2024-05-01")
+    monkeypatch.setenv("SELLER_PLATFORM_DATASETS", "orders, inventory")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+
+    settings = read_settings()
+
+    assert json.loads(written.stdout)["path"] == str(file)
+    assert (again.returncode, f"{file} exists" in again.stderr) == (2, True)
+    assert settings.model_fields_set >= {*named_in("project")}
+    assert (settings.history_start, settings.datasets) == (date(2024, 5, 1), ("orders", "inventory"))
+    assert (settings.requests_per_day, settings.home) == (5_000, tmp_path / ".seller_platform")
+    assert {getattr(settings, name) for name in named_in("paths")} <= {
+        *(tmp_path / name for name in ("accounts.yaml", "formula.yaml")),
+        str(tmp_path / "lake"),
+    }
+    where = origins(settings)
+    assert (where["history_start"], where["lookback"]) == ("SELLER_PLATFORM_HISTORY_START", str(file))
+    monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")
+    assert read_settings().datasets == ("orders", "inventory")
+    assert read_settings().requests_per_day is None
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("client_secret = 'c4nary'", r"'client_secret' is no setting of a project; choose of datasets, .*environment"),
+        ("dataset = ['orders']", r"'dataset' is no setting of a project \(did you mean 'datasets'\?\)"),
+        ("history_start = 'c4nary'", r"seller_platform\.toml: history_start: must be a day such as 2025-01-31"),
+        ("fail_on = 'c4nary'", r"seller_platform\.toml: fail_on: must be error or warning or never"),
+        ("owners = ['c4nary']", r"seller_platform\.toml: owners: must be an e-mail address or team:NAME"),
+        ("requests_per_day = 0", r"seller_platform\.toml: requests_per_day: must be a whole number from 1 to"),
+        ("datasets = 7", r"seller_platform\.toml: datasets: "),
+        ("lookback =", r"seller_platform\.toml: cannot be read: Invalid value"),
+    ],
+)
+def test_what_a_project_file_cannot_have_is_named(line: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / PROJECT_FILE).write_text(line)
+
+    with pytest.raises(InvalidSettingError, match=problem) as raised:
+        read_settings()
+
+    assert "c4nary" not in str(raised.value)

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer
-from seller_platform.documentation import PAGES, sections_with
+from seller_platform.cli.pages import PAGES, sections_with
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result
 

@@ -8,6 +8,7 @@ import dagster as dg
 
 from seller_platform.alerts.messages import LONGEST_SENTENCE, key_of, title_part, without_names
 from seller_platform.alerts.sending import send_alerts, write
+from seller_platform.alerts.settings import AlertsSettings
 from seller_platform.clocks import utc_now
 from seller_platform.commands import runnable
 from seller_platform.errors import InputProblemError, WarehouseUnavailableError, followed
@@ -29,7 +30,8 @@ _TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause an
 
 def definitions(component: Mounted) -> Contribution:
     """Return both sensors, unless the component sends no alerts."""
-    return Contribution(alert_definitions(component.placement)) if component.alerts else Contribution()
+    sends = component.settings.of(AlertsSettings).alerts if component.alerts is None else component.alerts
+    return Contribution(alert_definitions(component.placement)) if sends else Contribution()
 
 
 def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:

@@ -1,5 +1,8 @@
 """The settings of alerts."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from pydantic import Field, SecretStr, field_validator
 
 from seller_platform.settings import Settings, http_url
@@ -8,6 +11,9 @@ from seller_platform.settings import Settings, http_url
 class AlertsSettings(Settings):
     """Where alerts are sent."""
 
+    project: ClassVar[Sequence[str]] = ("alerts",)
+
+    alerts: bool = Field(True, description="whether sensors report what is wrong, to the webhook and to the log")
     alert_webhook_url: SecretStr | None = Field(
         None, description="the webhook for alerts, in Slack's form; without it they go to the log alone"
     )

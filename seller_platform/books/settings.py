@@ -1,5 +1,8 @@
 """The settings of the books."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from pydantic import Field
 
 from seller_platform.settings import Settings, StoredPath
@@ -8,8 +11,12 @@ from seller_platform.settings import Settings, StoredPath
 class BooksSettings(Settings):
     """Which accounts entries are posted to."""
 
+    project: ClassVar[Sequence[str]] = ("journal_accounts",)
+    paths: ClassVar[Sequence[str]] = project
+
     journal_accounts: StoredPath | None = Field(
         None,
         description="a YAML file with the accounts of your books, for `marts.journal_entries`; "
         "`seller-platform docs month-end` shows the default",
+        examples=["accounts.yaml"],
     )

@@ -1,6 +1,7 @@
 """The `seller-platform` command: parses arguments, joins the floors, prints.
 
 - `connect`: authorises a connection
+- `init`: writes the project file
 - `sync`: loads lists and costs
 - `load_plan`: what `sync` would take
 - `status`: one screen of what is stored, late, held or failed
@@ -12,7 +13,8 @@
 - `keys`: encryption keys
 - `completion`: the names that a shell completes
 - `doctor`: the checks of `seller-platform doctor`
-- `docs`: the pages of documentation
+- `docs`: shows pages of documentation
+- `pages`: the pages of documentation that are shipped
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
 - `terminal`: colours, the layout of tables, and progress
@@ -35,6 +37,7 @@ from seller_platform.capabilities import capabilities
 
 _COMMANDS = {
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
+    "init": ("init", "Write the project file of this folder, with every line explained."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "status": ("status.command", "Show on one screen what is stored, late, held or failed, with the command for each."),

@@ -15,9 +15,9 @@ import click
 import msgspec
 
 from seller_platform.cli.output import CommandFailure, Document, DoneDocument, JsonOption, Outcome, Output, json_option
+from seller_platform.cli.pages import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.cli.terminal.layout import new_console, table_lines
 from seller_platform.commands import DEMO, uses_demo_start
-from seller_platform.documentation import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.errors import RequestError
 from seller_platform.files import create_atomically
 

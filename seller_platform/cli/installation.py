@@ -1,6 +1,6 @@
 """Opens an installation: its home folder, its settings, its warehouse, and the key of its secrets.
 
-The home folder is the one that SELLER_PLATFORM_HOME names; without it, `settings.nearest_home` says which. Commands
+The home folder is the one that SELLER_PLATFORM_HOME names; without it, `project.nearest_home` says which. Commands
 that begin an installation create it, and say so. All others end with an error where nothing is stored. `--demo` uses
 the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 """
@@ -14,12 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seller_platform.capabilities import contributed
+from seller_platform.capabilities import contributed, extras
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
+from seller_platform.contract import DATASETS, REFRESHED, Dataset
+from seller_platform.errors import unknown_dataset
 from seller_platform.files import make_folders
-from seller_platform.settings import DEMO_FOLDER, Settings, leading_elsewhere, read_settings
+from seller_platform.project import NAMES_FILE
+from seller_platform.settings import DEMO_FOLDER, Settings, named_in, read_settings
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_named
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
@@ -46,6 +50,28 @@ class Installation:
 
     settings: Settings
     database: Database
+
+    @property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """The lists and the costs that the settings choose; by default all.
+
+        Raises:
+            RequestError: A name is that of no dataset.
+        """
+        if (names := self.settings.datasets) is None:
+            return REFRESHED
+        known = [each.name for each in DATASETS]
+        for name in (name for name in names if name not in (*known, *extras())):
+            raise unknown_dataset(name, known)
+        return tuple(each for each in REFRESHED if each.name in names)
+
+    def accounts(self, names: Sequence[str] = ()) -> tuple[KnownAccount, ...]:
+        """Return the accounts of these names; without names, those that the settings choose, by default all.
+
+        Raises:
+            UnknownAccountError: There is no such account.
+        """
+        return accounts_named(self.database, names or self.settings.accounts or ())
 
     @cached_property
     def box(self) -> "SecretBox":
@@ -172,10 +198,11 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
     settings = read_settings()
     note_home(settings)  # afterwards a variable names the home folder
     home = settings.home / DEMO_FOLDER
-    for each in leading_elsewhere().values():
+    for each in named_in("elsewhere").values():
         variables.pop(str(each.alias), None)
     variables[_HOME] = str(home)
     variables["SELLER_PLATFORM_SECRETS_DIR"] = os.devnull  # it may hold the settings of a real connection
+    variables[NAMES_FILE] = os.devnull
     use_demo_start()
 
 

@@ -165,10 +165,8 @@ class JsonOption(click.Option):
 
 fail_on_option = click.option(
     "--fail-on",
-    default="error",
-    show_default=True,
     type=click.Choice(["error", "warning", "never"]),
-    help="Which problems end the command with an exit code; those that are acknowledged never do.",
+    help="Which problems end the command with an exit code, by default errors; those that are acknowledged never do.",
 )
 
 

@@ -34,13 +34,7 @@ from seller_platform.errors import (
     UnknownAccountError,
     unknown_dataset,
 )
-from seller_platform.warehouse.connections.accounts import (
-    KnownAccount,
-    account_titles,
-    accounts,
-    accounts_named,
-    connections,
-)
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts, connections
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
     history_start_in,
@@ -194,7 +188,9 @@ def selecting(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 )
 @fail_on_option
 @json_option(SyncDocument, PlanDocument)
-def sync(*, selection: SliceOptions, only_plan: bool, fail_on: str, output: Output, mode: str | None = None) -> None:
+def sync(
+    *, selection: SliceOptions, only_plan: bool, fail_on: str | None, output: Output, mode: str | None = None
+) -> None:
     """Load the API's lists and costs into PostgreSQL.
 
     Without --from, --to and --full it reads only days that are not stored yet or may have changed since. Costs take a
@@ -210,7 +206,7 @@ def sync(*, selection: SliceOptions, only_plan: bool, fail_on: str, output: Outp
     if only_plan:
         with open_stored_installation() as installation:
             datasets, since, months, lookups_too = plan_scope(installation, selection)
-            chosen = accounts_named(installation.database, selection.accounts)
+            chosen = installation.accounts(selection.accounts)
             planner = planner_for(installation, chosen, since)
             with output.progress("Reading the receipts"):
                 slices = planner.requested(datasets, months, lookups_too=lookups_too)
@@ -223,7 +219,7 @@ def sync(*, selection: SliceOptions, only_plan: bool, fail_on: str, output: Outp
             synced, said = run_sync(installation, selection, output), [_BELIEVED] * selection.full
         report_loads(installation)
         found = current_problems(installation)
-    error = problem_of(synced, found, fail_on)
+    error = problem_of(synced, found, fail_on or installation.settings.fail_on)
     if not isinstance(error, PartsFailedError):
         said = [*said, *(f"{name}: {reason}" for name, reason in synced.failures.items())]
     report(output, synced, error, said=said)
@@ -259,14 +255,14 @@ def run_sync(
             synced = _discovered(installation, api)
         if not synced.receipts:
             try:
-                accounts_named(database, selection.accounts if accounts(database) else ())
+                _ = installation.accounts(selection.accounts) if accounts(database) else ()
             except UnknownAccountError:  # it may be one of the accounts that were not discovered
                 for problem in sorted(set(synced.failures.values())):
                     output.say(f"New accounts were not discovered: {problem}")
                 raise
             return synced
         read = {receipt.account for receipt in synced.receipts}
-        chosen = [each for each in accounts_named(database, selection.accounts) if each.connection in read]
+        chosen = [each for each in installation.accounts(selection.accounts) if each.connection in read]
         planner = planner_for(installation, chosen, max(since, not_before))
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
         division = planner.divide(planner.requested(datasets, months, lookups_too=lookups_too))
@@ -311,7 +307,7 @@ def plan_scope(
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = datasets_named(selection.datasets)
+    datasets = datasets_named(selection.datasets) if selection.datasets else installation.datasets
     if not connections(installation.database):
         raise NotConnectedError
     since = history_start_in(installation.database, installation.settings, selection.first_month)

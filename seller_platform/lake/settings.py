@@ -1,7 +1,8 @@
 """The settings of exports."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
@@ -31,8 +32,12 @@ def export_folder(folder: str) -> str:
 class LakeSettings(Settings):
     """Where exports lie."""
 
+    project: ClassVar[Sequence[str]] = ("export_dir",)
+    paths: ClassVar[Sequence[str]] = project
+
     export_dir: Annotated[str, AfterValidator(export_folder)] | None = Field(
         None,
         description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
         "`s3://bucket/folder`",
+        examples=["lake"],
     )

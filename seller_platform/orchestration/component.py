@@ -7,13 +7,13 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from seller_platform.capabilities import capabilities, contributed
+from seller_platform.capabilities import COVERAGE, ORDERS_TODAY, contributed, extras
 from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
@@ -37,9 +37,7 @@ from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.derived.registry import marts_with
 from seller_platform.warehouse.loads.history_start import history_start_of
 
-_COVERAGE, _ORDERS_TODAY = "coverage", "orders_today"
-_EXTRAS = (_COVERAGE, _ORDERS_TODAY, *(name for each in capabilities() for name in each.extras))
-"""What a component brings beside the chosen datasets only if `datasets` names it, too."""
+T = TypeVar("T")
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
 
@@ -83,9 +81,11 @@ def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
 class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     """The assets, checks, schedules, sensors and jobs of Seller Platform, under a key prefix and in a group.
 
-    The warehouse and the API come from the settings of the environment. The component brings the resources
-    `warehouse`, `seller_api` and `seller_warehouse`. The last one is an IO manager: with
-    `AssetIn(key, input_manager_key="seller_warehouse")`, assets of the project load partitions as DataFrames.
+    The warehouse and the API come from the settings of the environment. The attributes `datasets`, `accounts`,
+    `history_start`, `schedules`, `owners` and `alerts` are by default what the project file says.
+
+    The component brings the resources `warehouse`, `seller_api` and `seller_warehouse`. The last one is an IO manager:
+    with `AssetIn(key, input_manager_key="seller_warehouse")`, assets of the project load partitions as DataFrames.
 
     A subclass may override `get_asset_spec`, `execute` and `resources`.
     """
@@ -112,15 +112,15 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         default=None,
         description="The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.",
     )
-    schedules: bool | Schedules = Field(
-        default=True,
-        description="Whether the schedules are on when they are first loaded, or the settings of each: "
+    schedules: bool | Schedules | None = Field(
+        default=None,
+        description="Whether the schedules are on when they are first loaded, as by default, or the settings of each: "
         f"{', '.join(Schedules.model_fields)}.",
     )
-    alerts: bool = Field(
-        default=True,
-        description="Whether sensors report what is wrong with slices, and the failed runs of the instance, "
-        "to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+    alerts: bool | None = Field(
+        default=None,
+        description="Whether sensors report what is wrong with slices, and the failed runs of the instance, as by "
+        "default, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
     )
     owners: Sequence[str] | None = Field(
         default=None, description="The owners of all assets; by default SELLER_PLATFORM_OWNER."
@@ -164,13 +164,12 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             SettingsError: The attributes contradict each other, or name an unknown dataset.
             SettingsError: A file with rules of marts, which the settings name, cannot be used.
         """
-        datasets = self._datasets()
-        placement = self._placement
-        extras = _EXTRAS if self.datasets is None else self.datasets
-        refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
+        datasets, beside = _chosen(_first(self.datasets, settings.datasets))
+        placement = self._placement_with(settings)
+        refreshed = [each for each in REFRESHED if each in datasets]
         history_start = self.history_start or history_start_of(settings)
-        mounted = Mounted(datasets, extras, self.alerts, history_start, placement, settings)
+        mounted = Mounted(datasets, beside, self.alerts, history_start, placement, settings)
         marts = marts_of(datasets, marts_with(settings))
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
@@ -205,11 +204,11 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 dg.Definitions(jobs=[accept_job(placement), acknowledge_job((*datasets, *marts), placement)]),
                 daily_definitions([*(step for each in contributions for step in each.daily), *daily], placement),
             ]
-            if _COVERAGE in extras:
+            if COVERAGE in beside:
                 parts.append(coverage_definitions(placement, datasets=refreshed))
-            if _ORDERS_TODAY in extras:
+            if ORDERS_TODAY in beside:
                 parts.append(today_definitions(placement, refreshed=refreshed))
-            owners = list(self.owners or [settings.owner])
+            owners = list(self.owners or settings.owners)
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))
             )
@@ -253,32 +252,23 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         Raises:
             dagster.Failure: Some partitions failed; all others are loaded.
         """
-        yield from load_partitions(self._placement, context, dataset, warehouse, seller_api)
+        yield from load_partitions(self._placement_with(read_settings()), context, dataset, warehouse, seller_api)
 
-    @property
-    def _placement(self) -> Placement:
+    def _placement_with(self, settings: Settings) -> Placement:
         connections, accounts = (
-            None if names is None else frozenset(names) for names in (self.connections, self.accounts)
+            None if names is None else frozenset(names)
+            for names in (self.connections, _first(self.accounts, settings.accounts))
         )
-        schedules = self.schedules
-        if isinstance(schedules, bool):
+        schedules = _first(self.schedules, settings.schedules)
+        if isinstance(schedules, Mapping):
+            try:
+                schedules = Schedules.model_validate(schedules)
+            except ValidationError as error:
+                first = error.errors(include_input=False, include_url=False)[0]
+                raise invalid_attribute("schedules", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        if not isinstance(schedules, Schedules):
             schedules = Schedules() if schedules else SCHEDULES_OFF
         return Placement(tuple(self.key_prefix), self.group, connections, accounts, schedules)
-
-    def _datasets(self) -> Sequence[Dataset]:
-        """Return the datasets to read, in their usual order; the accounts are always read."""
-        if self.datasets is None:
-            return DATASETS
-        names = {*self.datasets, ACCOUNTS.name}
-        allowed = [*(each.name for each in DATASETS), *_EXTRAS]
-        unknown = sorted(names - set(allowed))
-        if unknown:
-            raise invalid_attribute("datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}")
-        if _ORDERS_TODAY in names and ORDERS.name not in names:
-            raise invalid_attribute("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
-        if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
-            raise invalid_attribute("datasets", "cost_periods are read for each SKU of inventory; add inventory")
-        return [each for each in DATASETS if each.name in names]
 
     def _checked_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         own = self.get_asset_spec(spec)
@@ -286,6 +276,25 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             key = spec.key.to_user_string()
             raise invalid_attribute("translation", f"the key of {key} cannot be changed; set key_prefix instead")
         return own
+
+
+def _chosen(names: Sequence[str] | None) -> tuple[Sequence[Dataset], Sequence[str]]:
+    """Return the datasets to read, in their usual order, and what is brought beside them; accounts are always read."""
+    if names is None:
+        return DATASETS, extras()
+    allowed = [*(each.name for each in DATASETS), *extras()]
+    if unknown := sorted(set(names) - set(allowed)):
+        raise invalid_attribute("datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}")
+    if ORDERS_TODAY in names and ORDERS.name not in names:
+        raise invalid_attribute("datasets", f"{ORDERS_TODAY} reads orders; add {ORDERS.name}")
+    if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
+        raise invalid_attribute("datasets", "cost_periods are read for each SKU of inventory; add inventory")
+    return [each for each in DATASETS if each.name in {*names, ACCOUNTS.name}], names
+
+
+def _first(attribute: T | None, setting: T) -> T:
+    """Return the attribute of a component, or where it has none, what the settings say."""
+    return setting if attribute is None else attribute
 
 
 @cache

@@ -19,12 +19,12 @@ class Mounted:
     Attributes:
         datasets: What it reads.
         extras: What it brings beside them, by the names that its attribute `datasets` may have, too.
-        alerts: Whether it sends alerts.
+        alerts: Whether it sends alerts; None for what the settings say.
     """
 
     datasets: Sequence[Dataset]
     extras: Collection[str]
-    alerts: bool
+    alerts: bool | None
     history_start: date
     placement: Placement
     settings: Settings

@@ -66,7 +66,7 @@ def invalid_attribute(attribute: str, problem: str) -> SettingsError:
     return SettingsError(
         f"{attribute}: {problem}",
         code="InvalidComponentError",
-        step="Correct the attribute in the component's defs.yaml.",
+        step="Correct the attribute in the component's defs.yaml, or the setting in the project file.",
     )
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from seller_platform.settings import Settings
+from seller_platform.settings import Settings, listed
 
 
 def origin_of(url: str) -> str:
@@ -26,11 +26,6 @@ def origin_of(url: str) -> str:
         raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
     default_port = {"http": ":80", "https": ":443"}[parts.scheme]
     return origin.removesuffix(default_port)  # browsers leave it out, and origins are compared as texts
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a setting that holds several, with commas between them."""
-    return tuple(filter(None, text.replace(" ", "").split(",")))
 
 
 def networks(proxies: str) -> str:

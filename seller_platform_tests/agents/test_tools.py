@@ -23,10 +23,10 @@ from seller_platform.agents.asker import Asker
 from seller_platform.agents.metrics import METRICS, Dimension
 from seller_platform.agents.proof import Seen
 from seller_platform.agents.tools import TOOLS, Tool, call_tool
+from seller_platform.cli.pages import PAGES
 from seller_platform.commands import use_demo_start, use_start
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.derived.builds import build_partition

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.books.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
+from seller_platform.cli.pages import PAGES
 from seller_platform.contract import Window
-from seller_platform.documentation import PAGES
 from seller_platform.errors import SettingsError
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.derived.builds import Build

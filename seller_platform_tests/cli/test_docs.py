@@ -10,7 +10,7 @@ from click.testing import Result
 
 from seller_platform.cli.docs import docs, rendered, schema_of
 from seller_platform.cli.output import CommandFailure
-from seller_platform.documentation import NOTEBOOK, PAGES, DocumentPage, page_named
+from seller_platform.cli.pages import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.errors import RequestError
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands, invoke
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from seller_platform.cli import commands
-from seller_platform.settings import DEMO_FOLDER, HOME_FOLDER, read_settings
+from seller_platform.project import HOME_FOLDER
+from seller_platform.settings import DEMO_FOLDER, read_settings
 from seller_platform.warehouse.postgres.location import data_elsewhere
 from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.support.command_line import run_here

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -71,6 +72,32 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
     assert max(map(len, seen.lines)) <= 80
     assert requests_sent(database, datetime.now(UTC).date()) == {}
+
+
+def test_a_project_file_says_what_a_sync_reads(platform: Platform, database_url: str, tmp_path: Path) -> None:
+    file, variables = tmp_path / "seller_platform.toml", shell(tmp_path, database_url)
+    lines = ('datasets = ["transactions", "coverage"]', 'accounts = ["at-41"]', "requests_per_day = 40")
+    file.write_text("\n".join((*lines, 'fail_on = "never"')))
+
+    def run(*words: str) -> CompletedProcess[str]:
+        return run_here(words, variables, folder=tmp_path)
+
+    planned, asked = run("sync", "--plan", "--json"), run("sync", "--plan", "--dataset", "orders", "--json")
+    status, screen, doctor = run("status", "--json"), run("status"), run("doctor")
+    file.write_text('datasets = ["transaction"]')
+    refused = run("sync", "--plan")
+
+    document, shown = json.loads(planned.stdout), json.loads(status.stdout)
+    read = [{(row["dataset"], row["account"]) for row in json.loads(each.stdout)["plan"]} for each in (planned, asked)]
+    assert read == [{("accounts", "default"), (name, "at-41")} for name in ("transactions", "orders")]
+    assert document["budgets"][0]["requests_per_day"] == 40
+    assert (status.returncode, [*shown["months"]]) == (0, ["at-41"])
+    assert shown["settings"]["datasets"] == str(file)
+    assert f"{file} sets accounts, datasets, fail_on, requests_per_day." in " ".join(screen.stdout.split())
+    assert f"settings: accounts, datasets, fail_on, requests_per_day from {file}" in doctor.stdout
+    assert "settings: database_url from SELLER_PLATFORM_DATABASE_URL" in doctor.stdout
+    assert refused.returncode == 2
+    assert "there is no dataset 'transaction' (did you mean 'transactions'?)" in refused.stderr
 
 
 def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 import pytest
 
-from seller_platform.documentation import PAGES as LISTED
-from seller_platform.documentation import DocumentPage
+from seller_platform.cli.pages import PAGES as LISTED
+from seller_platform.cli.pages import DocumentPage
 from seller_platform.settings import settings_class
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from seller_platform.cli.docs import COMMENT
-from seller_platform.documentation import PAGES
+from seller_platform.cli.pages import PAGES
 from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.raw_server import Answer, Request, serving

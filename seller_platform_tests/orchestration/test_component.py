@@ -179,6 +179,40 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         assert f"seller/{dataset.name}" in _keys(_definitions(datasets=needed))
 
 
+@pytest.mark.needs("alerts")
+def test_what_a_component_does_not_say_the_project_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("seller_platform.toml").write_text("""
+        datasets = ["orders", "coverage"]
+        accounts = ["us-1"]
+        owners = ["team:books"]
+        alerts = false
+        schedules = { refresh = { cron = "0 6 * * *" }, reread = { enabled = false } }
+    """)
+
+    own: dict[str, Any] = {"datasets": ["inventory"], "schedules": True, "owners": ["team:own"], "alerts": True}
+    by_file, by_attributes = (
+        SellerPlatformComponent(history_start=HISTORY_START, **attributes).definitions() for attributes in ({}, own)
+    )
+    crons = [
+        {each.name: each.cron_schedule for each in definitions.get_repository_def().schedule_defs}
+        for definitions in (by_file, by_attributes)
+    ]
+
+    assert {"seller/accounts", "seller/orders", "platform/coverage"} <= _keys(by_file)
+    assert _keys(by_attributes).isdisjoint({"seller/orders", "platform/coverage"})
+    assert (crons[0]["refresh"], crons[1]["refresh"]) == ("0 6 * * *", "0 11,12,14,18 * * *")
+    assert _running(by_file.get_repository_def()).isdisjoint({"reread", "alerts"})
+    assert _running(by_attributes.get_repository_def()) >= {"refresh", "alerts"}
+    owners = [
+        {owner for spec in each.resolve_all_asset_specs() for owner in spec.owners} for each in (by_file, by_attributes)
+    ]
+    assert owners == [{"team:books"}, {"team:own"}]
+    Path("seller_platform.toml").write_text('schedules = { refresh = { corn = "0 6 * * *" } }')
+    with pytest.raises(SettingsError, match=r"schedules: refresh\.corn: .*project file"):
+        SellerPlatformComponent(history_start=HISTORY_START).definitions()
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [

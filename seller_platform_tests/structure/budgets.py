@@ -9,25 +9,25 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_869,
-    "cli": 4_921,
-    "orchestration": 4_737,
-    "service": 12_385,
+    "root": 2_899,
+    "cli": 5_113,
+    "orchestration": 4_746,
+    "service": 12_380,
     "sandbox": 2_966,
-    "alerts": 606,
+    "alerts": 614,
     "agents": 1_628,
     "ingest": 2_366,
     "client": 3_800,
-    "warehouse": 11_440,
+    "warehouse": 11_453,
     "contract": 1_303,
     "costs": 1_468,
     "ledgers": 291,
     "reports": 1_293,
-    "lake": 976,
+    "lake": 981,
     "sampling": 706,
-    "books": 1_526,
-    "marts": 2_416,
-    "tests": 55_835,
+    "books": 1_533,
+    "marts": 2_424,
+    "tests": 55_958,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

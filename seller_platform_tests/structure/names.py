@@ -27,7 +27,7 @@ _FILES_WITH_PATHS = (
     "docker/*",
     "docker/helm/*",
 )
-_DOTTED = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:\.[A-Za-z_]\w*)+(?::\w+)?(?![\w/-])")
+_DOTTED = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?!\.toml)(?:\.[A-Za-z_]\w*)+(?::\w+)?(?![\w/-])")
 _IMPORTED = re.compile(r"^from (seller_platform[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
 _NAMED_BY_DAGSTER = re.compile(r"^ *module: (seller_platform[\w.]*)\n *(?:class|attribute): (\w+)", re.MULTILINE)
 # Tags of runs look like folders of the package. A path has two parts below the package, or ends like a file or folder.

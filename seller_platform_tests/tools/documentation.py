@@ -306,7 +306,8 @@ def _settings() -> str:
             has_none = (
                 field.default in (None, "", False) or field.default_factory is not None
             )  # the description names it then
-            default = "–" if has_none else f"`{field.default}`"
+            shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+            default = "–" if has_none else f"`{shown}`"
             yield f"`{field.alias}`", default, field.description or ""
 
     return table(("variable", "default", "is"), rows())

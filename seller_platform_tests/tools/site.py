@@ -21,7 +21,7 @@ from typing import Any
 import mmdr
 
 from seller_platform.cli.docs import COMMENT
-from seller_platform.documentation import FOLDER, PAGES
+from seller_platform.cli.pages import FOLDER, PAGES
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.tools.lock import TOP, pyproject
 

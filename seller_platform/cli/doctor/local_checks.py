@@ -5,6 +5,8 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 
@@ -12,7 +14,7 @@ from seller_platform import __version__
 from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
 from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
-from seller_platform.settings import Settings
+from seller_platform.settings import Settings, origins
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
@@ -24,6 +26,9 @@ _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
     yield ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
+    for origin, names in groupby(sorted(origins(settings).items(), key=itemgetter(1)), key=itemgetter(1)):
+        named = [name for name, _ in names]
+        yield ok("settings", f"{', '.join(named)} from {origin}")
     if settings.history_start > today:
         message = f"{settings.history_start} is in the future: there is nothing to read"
         yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")

@@ -13,7 +13,6 @@ from seller_platform.cli.installation import Installation, open_stored_installat
 from seller_platform.cli.output import Output, fail_on_option, json_option, with_title
 from seller_platform.cli.status.screen import StatusDocument, overview, screen
 from seller_platform.cli.terminal.colours import is_terminal
-from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.problems import Problem, exit_code_of, failing
 from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
@@ -36,7 +35,9 @@ _USUAL_HEIGHT = 24
 )
 @fail_on_option
 @json_option(StatusDocument)
-def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fail_on: str, output: Output) -> None:
+def status(
+    *, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fail_on: str | None, output: Output
+) -> None:
     """Show on one screen what is stored of each account and month, and what needs attention.
 
     The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it are the
@@ -57,7 +58,7 @@ def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, fa
         else:
             found = _show(installation, output, shows_all=shows_all)
     if not watch:
-        sys.exit(exit_code_of(failing(found, fail_on)))
+        sys.exit(exit_code_of(failing(found, fail_on or installation.settings.fail_on)))
 
 
 def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> Sequence[Problem]:
@@ -65,7 +66,7 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
     settings = installation.settings
     data = data_elsewhere(settings.home) if settings.database_url is None else None
     with output.progress("Reading what is stored"):
-        state = _read(installation)
+        state = overview(installation, datetime.now(UTC))
         terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
         width = terminal.columns if sys.stdout.isatty() else None
         height = None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1  # the last line is the shell's prompt
@@ -78,7 +79,7 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
 def _show_datasets(installation: Installation, output: Output) -> Sequence[Problem]:
     """Print the grants, and the table of every dataset and account; return the problems."""
     with output.progress("Counting the stored rows"):
-        state = _read(installation, covers=True)
+        state = overview(installation, datetime.now(UTC), covers=True)
     output.document(state)
     if not state.grants:
         output.say(_first_step(installation))
@@ -88,12 +89,6 @@ def _show_datasets(installation: Installation, output: Output) -> Sequence[Probl
     if never := sum(each.rows is None for each in state.coverage):
         output.say(f"{never} of {len(state.coverage)} were never loaded; `seller-platform sync` loads what is missing.")
     return state.problems
-
-
-def _read(installation: Installation, *, covers: bool = False) -> StatusDocument:
-    database, settings, now = installation.database, installation.settings, datetime.now(UTC)
-    since = history_start_in(database, settings)
-    return overview(database, since=since, now=now, requests_per_day=settings.requests_per_day, covers=covers)
 
 
 def _first_step(installation: Installation) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Document, Moment, MonthText, printable, with_title
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import wrapped
@@ -16,14 +17,15 @@ from seller_platform.commands import runnable, runnable_command
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import first_few
-from seller_platform.warehouse.connections.accounts import account_titles
+from seller_platform.settings import origins
+from seller_platform.warehouse.connections.accounts import account_titles, accounts
 from seller_platform.warehouse.connections.grants import GrantFacts
+from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
 from seller_platform.warehouse.monitoring.metrics import facts
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.monitoring.restatements import Activity
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
-from seller_platform.warehouse.postgres.database import Database
 
 _ANY_WIDTH = 10_000
 _MOST_MONTHS = 36
@@ -54,6 +56,7 @@ class StatusDocument(Document, frozen=True):
         titles: The titles of all accounts, by key.
         problems: What is wrong, what matters most first, as in the view `platform.problems`.
         months: The worst state of any dataset, by account and month.
+        settings: Those that are not as by default: of each its variable, or the project file that has it.
         requests_per_day: How many requests each connection may send; null for any number.
         requests_today: How many each connection has sent; null where they are not limited, and not counted.
         sample: What random comparisons with the upstream say of all slices, in one sentence.
@@ -63,6 +66,7 @@ class StatusDocument(Document, frozen=True):
 
     read_at: Moment
     history_start: date
+    settings: dict[str, str]
     titles: dict[str, str]
     problems: tuple[Problem, ...]
     coverage: list[Coverage]
@@ -75,30 +79,30 @@ class StatusDocument(Document, frozen=True):
     differing_at_most: dict[str, float]
 
 
-def overview(
-    database: Database, *, since: date, now: datetime, requests_per_day: int | None = None, covers: bool = False
-) -> StatusDocument:
-    """Read the state of the warehouse at a moment.
+def overview(installation: Installation, now: datetime, *, covers: bool = False) -> StatusDocument:
+    """Read the state of the warehouse at a moment, of the datasets and accounts that the settings choose.
 
     Args:
-        since: The first day of history.
-        requests_per_day: How many requests each connection may send on one day; None for any number.
         covers: Whether to read the days, rows and age of each dataset and account.
     """
-    states, known = slice_states(database, since=since, now=now), facts(database, now)
-    months = [f"{month.start:%Y-%m}" for month in states.months]
+    database, settings, datasets = installation.database, installation.settings, installation.datasets
+    chosen, since = settings.accounts, history_start_in(database, settings)
+    listed = [each for each in accounts(database) if chosen is None or each.key in chosen]
+    states = slice_states(database, since=since, now=now, refreshed=datasets, listed=listed)
+    months, known = [f"{month.start:%Y-%m}" for month in states.months], facts(database, now)
     return StatusDocument(
         read_at=now,
         history_start=since,
+        settings=origins(settings),
         titles=dict(account_titles(database)),
         problems=problems(database),
-        coverage=coverage(database, since=since, now=now) if covers else [],
+        coverage=coverage(database, since=since, now=now, datasets=datasets, listed=listed) if covers else [],
         grants=known.grants,
         months={
             account.key: dict(zip(months, states.months_of(account.key), strict=True)) for account in states.accounts
         },
-        requests_per_day=requests_per_day,
-        requests_today=None if requests_per_day is None else known.requests_today,
+        requests_per_day=settings.requests_per_day,
+        requests_today=None if settings.requests_per_day is None else known.requests_today,
         since_yesterday=known.since_yesterday,
         sample=known.evidence.sentence,
         differing_at_most=dict(known.evidence.differing_at_most),
@@ -150,6 +154,9 @@ def _head(status: StatusDocument, width: int, data: Path | None) -> list[str]:
         text += f" Requests of today, of {status.requests_per_day:,}: {', '.join(sent)}."
     if status.differing_at_most:
         text += f" {status.sample}."
+    of_file = {name: origin for name, origin in status.settings.items() if "." in origin}  # a variable has no dot
+    if of_file:
+        text += f" {next(iter(of_file.values()))} sets {', '.join(of_file)}."
     if data is not None:
         text += f" The rows are in {data}."
     return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]

@@ -26,7 +26,7 @@ from seller_platform.service.errors import DuplicateUserError
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts, set_password
-from seller_platform.settings import DEMO_FOLDER, leading_elsewhere, read_settings
+from seller_platform.settings import DEMO_FOLDER, named_in, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -116,7 +116,7 @@ def open_local_stack(
             "SELLER_API_CLIENT_SECRET": credentials.client_secret,
             "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
         }
-        keep_start(folder, [str(each.alias) for each in leading_elsewhere().values() if each.alias in os.environ])
+        keep_start(folder, [str(each.alias) for each in named_in("elsewhere").values() if each.alias in os.environ])
         await_service(base_url, service)
         yield LocalStack(folder, base_url, sandbox_url, credentials, report.period, environment, server, service)
 

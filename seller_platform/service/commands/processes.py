@@ -14,8 +14,8 @@ from seller_platform.service.limits import limits_of
 from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace, run_worker
 from seller_platform.service.server import run_service
-from seller_platform.service.settings import ServiceSettings, listed
-from seller_platform.settings import read_settings
+from seller_platform.service.settings import ServiceSettings
+from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 

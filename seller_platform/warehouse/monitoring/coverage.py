@@ -1,14 +1,15 @@
 """What should be stored of each dataset and account, and what is: days, rows and age."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import repeat
 
 import msgspec
 from sqlalchemy import text
 
-from seller_platform.contract import REFRESHED
+from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.history.settledness import settledness
 from seller_platform.warehouse.postgres.database import Database
 
@@ -56,7 +57,14 @@ _STORED = text("""
 """)
 
 
-def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage]:
+def coverage(
+    database: Database,
+    *,
+    since: date,
+    now: datetime,
+    datasets: Sequence[Dataset] = REFRESHED,
+    listed: Sequence[KnownAccount] | None = None,
+) -> list[Coverage]:
     """Return what should be stored or is stored, by dataset and account.
 
     Every account that is listed should have every dataset that is refreshed, and every connection its accounts. Other
@@ -64,8 +72,11 @@ def coverage(database: Database, *, since: date, now: datetime) -> list[Coverage
 
     Args:
         since: The first day of history.
+        datasets: Those that are read.
+        listed: The accounts that are read; by default all that are listed today.
     """
-    expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
+    listed = accounts(database) if listed is None else listed
+    expected = {(dataset.name, account.key) for account in listed for dataset in datasets}
     expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
     rows = database.execute(_STORED, {"since": since, "now": now})
     stored = {(dataset, account): facts for dataset, account, *facts in rows}

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from seller_platform.cli.installation import Installation
 from seller_platform.cli.status.screen import overview, screen
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.refusals import keep_refusal
@@ -112,6 +114,8 @@ def test_a_year_is_above_its_first_month(database: Database, first_month: tuple[
     now = datetime(2026, 11, 20, tzinfo=UTC)
     connect_accounts(database, [(KEYS[0], Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
 
-    lines = screen(overview(database, since=date(*first_month, 1), now=now), None, None)
+    settings = read_settings().model_copy(update={"history_start": date(*first_month, 1)})
+
+    lines = screen(overview(Installation(settings, database), now), None, None)
 
     assert lines[1:3] == header

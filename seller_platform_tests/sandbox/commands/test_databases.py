@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from seller_platform.settings import DEMO_FOLDER, HOME_FOLDER
+from seller_platform.project import HOME_FOLDER
+from seller_platform.settings import DEMO_FOLDER
 from seller_platform_tests.support.processes import environment, run
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seller_platform.errors import RequestError, did_you_mean
 
-FOLDER = Path(__file__).parent / "docs"
+FOLDER = Path(__file__).parents[1] / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
 _SECTIONS = 5
 _NAMES = (
