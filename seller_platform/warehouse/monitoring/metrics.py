@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 
 from seller_platform.capabilities import contributed
 from seller_platform.contract import Dataset
@@ -13,7 +13,6 @@ from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import ACCOUNTS
 
 _RECENT = timedelta(days=1)
 
@@ -111,11 +110,12 @@ def evidence(database: Database, now: datetime, accounts: Collection[str] | None
 
 def account_counts(database: Database) -> dict[str, int]:
     """Return how many accounts are listed and how many are retired."""
-    is_retired = ACCOUNTS.c.retired_at.is_not(None)
-    counted = dict(database.execute(select(is_retired, func.count()).group_by(is_retired)).tuples().all())
-    return {"listed": counted.get(False, 0), "retired": counted.get(True, 0)}
+    return dict(database.execute(_ACCOUNTS).mappings().one())
 
 
+_ACCOUNTS = text("""
+    SELECT count(*) FILTER (WHERE retired_at IS NULL) AS listed, count(retired_at) AS retired FROM platform.accounts
+""")
 _COUNT = text("""
     SELECT count(*), CAST(coalesce(sum(rows), 0) AS bigint) FROM platform.slices
     WHERE dataset = :dataset AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
