@@ -166,13 +166,13 @@ class _Application:
         deleted = False
         try:
             if not write.wanted:
-                self.upstream.delete(write)
+                self.upstream.delete(write.product)
                 return
             kept = {period.dates for period in write.wanted}
             for period in current:
                 if period.dates not in kept:
                     deleted |= self._delete_if_offered(write, period)
-            self.upstream.store(write, write.wanted)
+            self.upstream.store(write.product, write.wanted)
         except SellerPlatformError as error:
             was_refused = isinstance(error, RequestRefusedError | ReauthorizationRequiredError)
             untouched = was_refused and not deleted and periods_agree(current, write.before)
@@ -182,7 +182,7 @@ class _Application:
     def _delete_if_offered(self, write: CostWrite, period: CostPeriod) -> bool:
         """Delete a period upstream. Where the upstream has no such request, the next write may replace the period."""
         try:
-            return self.upstream.delete(write, period)
+            return self.upstream.delete(write.product, period)
         except RequestRefusedError as error:
             if error.status not in (405, 501):
                 raise
@@ -201,16 +201,16 @@ class _Application:
         read, because = write, "the upstream still lists other costs"
         try:
             had = {period.dates for period in write.before}
-            current = self.upstream.read_one(write)
+            current = self.upstream.read_one(write.product)
             if periods_agree(current, write.wanted):
                 return self._holding(write, current)
             for period in current:
                 if period.dates not in had:
                     self._delete_if_offered(write, period)
             if write.before:
-                self.upstream.store(write, write.before)
+                self.upstream.store(write.product, write.before)
             for _ in self._looks():
-                current = self.upstream.read_one(write)
+                current = self.upstream.read_one(write.product)
                 if periods_agree(current, write.before):
                     break
             read = self._read(write, current)

@@ -26,7 +26,6 @@ from seller_platform.contract.cost_periods import (
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import UNKNOWN_PRODUCTS
-from seller_platform.costs.plans import CostWrite
 from seller_platform.costs.sheets import Product
 from seller_platform.errors import ContractViolationError, RequestRefusedError
 from seller_platform.warehouse.connections.accounts import account_of
@@ -69,26 +68,26 @@ class CostUpstream:
 
         return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))
 
-    def read_one(self, write: CostWrite) -> Periods:
+    def read_one(self, product: Product) -> Periods:
         """Return the present costs of a product."""
-        return self.read([write.product])[write.product].periods
+        return self.read([product])[product].periods
 
-    def store(self, write: CostWrite, periods: Periods) -> None:
+    def store(self, product: Product, periods: Periods) -> None:
         """Store a product's periods. Some upstreams replace all of them, others those of the same days."""
-        account, key = self._account(write.account), str(uuid4())
+        account, sku, key = self._account(product[0]), product[1], str(uuid4())
         api, selection = self._apis(account.connection), account.account.selection
-        with naming(write.sku):
-            body = {SKU: write.sku, DATA: [period.sent for period in in_order(periods)]}
+        with naming(sku):
+            body = {SKU: sku, DATA: [period.sent for period in in_order(periods)]}
             api.request("POST", COST_PERIODS.path, selection, body, decode=bytes, idempotency_key=key)
 
-    def delete(self, write: CostWrite, period: CostPeriod | None = None) -> bool:
+    def delete(self, product: Product, period: CostPeriod | None = None) -> bool:
         """Delete one period of a product, or all; return whether there was any."""
-        account = self._account(write.account)
+        account, sku = self._account(product[0]), product[1]
         api = self._apis(account.connection)
         dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
-        params = {**account.account.selection, SKU: write.sku, **dates}
+        params = {**account.account.selection, SKU: sku, **dates}
         try:
-            with naming(write.sku):
+            with naming(sku):
                 # It may be sent again, and then finds nothing left to delete.
                 api.request("DELETE", COST_PERIODS.path, params, decode=bytes)
         except RequestRefusedError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, LiteralString, TypeVar
+from typing import LiteralString, TypeVar
 
 import psycopg
 from prometheus_client import CollectorRegistry
@@ -40,14 +40,9 @@ class Store:
         url = driver_url(database_url, "psycopg")
         self._measures = measures or Measures(CollectorRegistry())
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
-        options: dict[str, Any] = {
-            "autocommit": True,
-            "connect_timeout": 5,
-            "application_name": "seller-platform service",
-        }
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(database_url, {"statement_timeout": "120000"}),
-            kwargs=options,
+            kwargs={"autocommit": True, "connect_timeout": 5, "application_name": "seller-platform service"},
             min_size=1,
             max_size=connections,
             timeout=wait_seconds,
