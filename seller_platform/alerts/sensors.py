@@ -37,12 +37,10 @@ def definitions(component: Mounted) -> Contribution:
 def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
     """Return both sensors. In several components they report a cause once."""
 
-    @dg.sensor(
-        name=placement.name_of("alerts"),
-        description="Reports what platform.problems names and security events of the service, once for each cause, to "
+    @placement.sensor(
+        "alerts",
+        "Reports what platform.problems names and security events of the service, once for each cause, to "
         "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def alerts(_: dg.SensorEvaluationContext) -> dg.SkipReason:
         settings = read_settings()

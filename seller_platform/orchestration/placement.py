@@ -113,6 +113,13 @@ class Placement:
         when = {"cron_schedule": own.cron or cron, "execution_timezone": "UTC"}
         return {"name": self.name_of(name), "default_status": status, **when}
 
+    def sensor(
+        self, name: str, description: str, *, seconds: int = 30, **options: Any
+    ) -> Callable[[Callable[..., Any]], dg.SensorDefinition]:
+        """Return a decorator that makes a sensor of a function, which is on at first, and evaluated so often."""
+        options |= {"minimum_interval_seconds": seconds, "default_status": dg.DefaultSensorStatus.RUNNING}
+        return dg.sensor(name=self.name_of(name), description=description, **options)
+
     def refresh_at(self, now: datetime) -> time:
         """Return the time at which the schedule `refresh` is due first on a day of UTC."""
         midnight = datetime.combine(now.astimezone(UTC), time(), UTC)

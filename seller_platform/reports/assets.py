@@ -183,12 +183,11 @@ def _fail(loop: PartitionLoop, done: str) -> None:
 
 
 def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=placement.name_of("report_jobs"),
-        description="Polls the requested reports, and requests runs that load those that are ready.",
+    @placement.sensor(
+        "report_jobs",
+        "Polls the requested reports, and requests runs that load those that are ready.",
+        seconds=5,
         target=dg.AssetSelection.assets(placement.asset_key(REPORT_ROWS)),
-        minimum_interval_seconds=5,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def report_jobs(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -89,8 +89,7 @@ class StoredBody:
         """Return its text in UTF-8 without a byte order mark; bytes that are no text stay as they are.
 
         Raises:
-            ContractViolationError: It is too large to be read at once, or its charset is unknown.
-            UnreadableBodyError: It is no text.
+            ContractViolationError: It is too large to be read at once. It raises what `text` raises, too.
         """
         if self.size > LARGEST_JSON_BYTES:
             problem = f"its JSON is larger than {LARGEST_JSON_BYTES >> 20} MiB; CSV may be larger"
@@ -127,12 +126,7 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
 def store_body(
     response: httpx.Response, name: str, file: IO[bytes], limits: BodyLimits, clock: RequestClock
 ) -> StoredBody:
-    """Replace the content of a file by the body of an answer.
-
-    Raises:
-        ContractViolationError: The body is too large, or has an encoding that was not asked for.
-        PassingFault: The body takes too long, or was cut or damaged.
-    """
+    """Replace the content of a file by the body of an answer; it raises what `read_answer` raises."""
     digest, start, end = xxh3_128(), b"", b""
     file.seek(0)
     file.truncate()

@@ -224,11 +224,7 @@ def not_json(error: Exception) -> UnreadableBodyError:
 
 
 def check_passing(answer: RawAnswer, now: Clock) -> None:
-    """Return unless the status is worth another attempt.
-
-    Raises:
-        PassingFault: Another attempt may succeed.
-    """
+    """Return unless the status is worth another attempt; a `PassingFault` is raised then."""
     if answer.status in _PASSING_STATUSES or answer.status >= 500:
         raise PassingFault(
             f"status {answer.status}{answer.through}",

@@ -90,8 +90,7 @@ class RetryPolicy:
         """Return the result of an attempt, which is repeated after each passing fault.
 
         Args:
-            twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is repeated only where
-                the upstream certainly did not act upon it.
+            twice_is_harmless: As `SellerApi.request` takes it.
             digest: That of a body that came before and cannot be read.
 
         Raises:

@@ -178,11 +178,7 @@ class TokenEndpoint:
         """Return the next pair (RFC 6749 section 6).
 
         It keeps the refresh token where the answer has no new one. A refusal in other words than those of RFC 6749 may
-        be a passing fault, and is believed when it is repeated.
-
-        Raises:
-            TokenRefusedError: The upstream does not accept the token or the application.
-            UpstreamUnavailableError: There was no good answer; the token may be used up.
+        be a passing fault, and is believed when it is repeated. Errors are those of `exchange`.
         """
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         try:

@@ -30,7 +30,6 @@ _EVERY, _AT_LEAST_EVERY = timedelta(hours=1), timedelta(hours=11)
 # A connection with a budget is asked so seldom that discovery takes about a twentieth of it.
 _DISCOVERY_REQUESTS, _DISCOVERY_SHARE = 2, 20
 _AGAIN_AFTER_FAILURE = timedelta(minutes=5)
-_SECONDS_BETWEEN_TICKS = 60
 _REQUEST_SECONDS = 10.0
 
 
@@ -81,13 +80,12 @@ def discovery_definitions(placement: Placement = WHOLE) -> dg.Definitions:
     """Return the asset and its sensor, without the resources `warehouse` and `seller_api`."""
     name = placement.name_of("discover_accounts")
 
-    @dg.sensor(
-        name=name,
-        description="Has the accounts of every connection read each hour, which adds the partitions of new ones and "
+    @placement.sensor(
+        "discover_accounts",
+        "Has the accounts of every connection read each hour, which adds the partitions of new ones and "
         "retires missing ones, and reports which connections must be authorised again.",
+        seconds=60,
         target=dg.AssetSelection.assets(placement.asset_key(ACCOUNTS)),
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def discover_accounts(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource

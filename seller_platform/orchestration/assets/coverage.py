@@ -20,7 +20,6 @@ from seller_platform.warehouse.postgres.database import Database
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
-_AN_HOUR = 3600
 
 _DOC = """
 What is stored of every account, by dataset and month, and how old it is.
@@ -45,12 +44,11 @@ def coverage_definitions(
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
         return dg.MaterializeResult(metadata=_metadata(warehouse.database, placement, datasets, clock()))
 
-    @dg.sensor(
-        name=placement.name_of("coverage"),
-        description=f"Shows in {key.to_user_string()} what is stored, if anything was loaded since it was last shown.",
+    @placement.sensor(
+        "coverage",
+        f"Shows in {key.to_user_string()} what is stored, if anything was loaded since it was last shown.",
+        seconds=3600,
         target=dg.AssetSelection.assets(key),
-        minimum_interval_seconds=_AN_HOUR,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def follow(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult | dg.SkipReason:
         shown = context.instance.get_latest_materialization_event(key)

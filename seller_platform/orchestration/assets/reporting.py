@@ -44,7 +44,6 @@ from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "checks_of_slices"
 
-_SECONDS_BETWEEN_TICKS = 30
 # Dagster ends an evaluation after 60 s.
 _LOADS_SECONDS = 25.0
 _LOADS_AT_ONCE = 100
@@ -59,12 +58,10 @@ def check_definitions(sources: Collection[Source], placement: Placement = WHOLE)
     by_key = {placement.asset_key(source): source for source in sources}
     datasets = [source for source in sources if isinstance(source, Dataset)]
 
-    @dg.sensor(
-        name=placement.name_of(SENSOR),
-        description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
+    @placement.sensor(
+        SENSOR,
+        "Reports loads of commands and of killed runs as materializations without a run, the checks of "
         "datasets whose slices changed, those of assets with runs that began or ended, and each hour all.",
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def checks_of_slices(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
         cursor = _Cursor()

@@ -27,7 +27,6 @@ from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
 
 SENSOR = "marts_and_exports"
-_SECONDS_BETWEEN_TICKS = 30
 _RUNS_PER_TICK = 100
 _PARTITIONS_PER_TICK = 36_000
 # Without a new load or build, what failed or was made by hand may be due.
@@ -84,12 +83,10 @@ def following_definitions(
     declared = repr([(each.key, each.derived) for each in followers])
     version = sha256(declared.encode()).hexdigest()[:_VERSION_DIGITS]
 
-    @dg.sensor(
-        name=placement.name_of(SENSOR),
-        description="Builds marts, and writes exports, whose inputs were loaded and have changed.",
+    @placement.sensor(
+        SENSOR,
+        "Builds marts, and writes exports, whose inputs were loaded and have changed.",
         asset_selection=dg.AssetSelection.assets(*(each.key for each in followers)),
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def evaluate(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource

@@ -11,6 +11,7 @@ import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.counts import count_of
+from seller_platform.orchestration.placement import WHOLE
 
 SENSOR = "lost_retries"
 # The daemon looks at events every few seconds.
@@ -22,12 +23,7 @@ _REFUSAL = "Failed to retry run"
 
 
 def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
-    @dg.sensor(
-        name=SENSOR,
-        description="Retries failed runs whose automatic retry was lost in an outage.",
-        minimum_interval_seconds=60,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
+    @WHOLE.sensor(SENSOR, "Retries failed runs whose automatic retry was lost in an outage.", seconds=60)
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         instance, now = context.instance, clock()
         failed = dg.RunsFilter(

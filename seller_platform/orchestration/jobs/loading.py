@@ -45,7 +45,6 @@ DatasetName = Enum("DatasetName", {each.name: each.name for each in DATASETS})  
 for _names in (RefreshedName, DatasetName):
     _names.__name__ = f"Literal{[name.value for name in _names]}"
 
-_SECONDS_BETWEEN_TICKS = 10
 _RUNS_AT_ONCE = 5
 _A_YEAR = timedelta(days=365)
 
@@ -98,12 +97,11 @@ def loading_definitions(
             context.log.info("Nothing is due: every day that may have changed was read today.")
         context.add_output_metadata({"slices": len(division.fitting), "later": len(division.later)})
 
-    @dg.sensor(
-        name=placement.name_of("requested_loads"),
-        description=f"Requests the runs that the job {placement.name_of('refresh_now')} has asked for.",
+    @placement.sensor(
+        "requested_loads",
+        f"Requests the runs that the job {placement.name_of('refresh_now')} has asked for.",
+        seconds=10,
         asset_selection=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in refreshed)),
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def requested_loads(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
