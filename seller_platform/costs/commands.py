@@ -149,7 +149,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     provider, notes  texts
     remove           yes: remove the costs of the SKU (all else empty)
 
-    A line with only account and sku also removes the costs of the SKU.
+    A line with only account and sku was not filled in yet, and changes nothing.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
         listed = {each.key: each.account for each in accounts(installation.database)}

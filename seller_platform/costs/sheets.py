@@ -1,7 +1,8 @@
 """Reads cost sheets: the target costs of products, in a CSV file or a table.
 
-A sheet has one line for each cost element. The lines of a SKU together are all its target periods; a SKU without lines
-stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
+A sheet has one line for each cost element. The lines of a SKU together are all its target periods. A SKU without lines
+stays unchanged, as does one whose line nobody filled in. All problems are reported together, by line and column, before
+a request is sent to the upstream.
 """
 
 import re
@@ -82,7 +83,7 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
         SheetError: There are problems, or a line has values that cannot be written.
     """
     lines_of: dict[Product, list[Line]] = {}
-    for line in lines:
+    for line in (each for each in lines if any(each[name].strip() for name in COLUMNS[2:])):
         key, is_sku = None, bool(line[SKU].strip()) and "\0" not in line[SKU]
         try:
             key = key_named(line[ACCOUNT].strip(), accounts)
@@ -98,7 +99,7 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], probl
         (key, sku): _periods(of_product, accounts[key].currency_code, problems)
         for (key, sku), of_product in lines_of.items()
     }
-    if not lines_of and not problems.lines:
+    if not lines and not problems.lines:
         problems.add("it has no lines")
     problems.check()
     return costs
@@ -197,7 +198,7 @@ def _periods(lines: Sequence[Line], account_currency: str | None, problems: Prob
 
 
 def _is_removal(line: Line, problems: Problems) -> bool:
-    """Return whether a line removes the costs of its SKU. It does if it is marked so, or has no other cell."""
+    """Return whether a line is marked as one that removes the costs of its SKU; it has no other cell then."""
     filled = [name for name in COLUMNS[2:-1] if line[name].strip()]
     marked = line[REMOVE].strip().lower()
     if marked not in _YES | _NO:
@@ -205,7 +206,7 @@ def _is_removal(line: Line, problems: Problems) -> bool:
         return False
     if marked in _YES and filled:
         problems.add_cell(line, REMOVE, f"the SKU is to have no costs, but {', '.join(filled)} say some")
-    return marked in _YES or not filled
+    return marked in _YES
 
 
 def _element(line: Line, account_currency: str | None, problems: Problems) -> CostElement | None:

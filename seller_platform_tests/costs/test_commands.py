@@ -34,11 +34,12 @@ def sheet(shop: Shop) -> Path:
     shop.write(period("2026-01-01", "2026-01-31", 7, currency="GBP"), sku=SKUS[1], account=GB)
     file = shop.home / "costs.csv"
     lines = [
-        HEADER,
-        f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,1234.50,USD,,",
-        f"{US},SKU-1,2026-03-01,2026-03-31,Freight,0.125,USD,Möller,",
-        f'{DE},"{TEA}",2026-01-01,2026-12-31,Tee 茶,2,EUR,,"a\nb"',
-        "Bob's,SKU-2,,,,,,,",
+        f"{HEADER},remove",
+        f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,1234.50,USD,,,",
+        f"{US},SKU-1,2026-03-01,2026-03-31,Freight,0.125,USD,Möller,,",
+        f'{DE},"{TEA}",2026-01-01,2026-12-31,Tee 茶,2,EUR,,"a\nb",',
+        "Bob's,SKU-2,,,,,,,,yes",
+        f"{US},SKU-2,,,,,,,,",
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
     return file

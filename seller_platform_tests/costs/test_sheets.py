@@ -102,9 +102,14 @@ def test_a_converted_amount_is_in_the_currency_of_the_account(database: Database
     ]
 
 
-@pytest.mark.parametrize("line", ["us-1,A,,,,,,yes", "us-1,A,,,,,,", "us-1,A,,,,,,TRUE"])
-def test_a_sku_is_removed_by_a_mark_or_an_otherwise_empty_line(database: Database, tmp_path: Path, line: str) -> None:
-    assert _read(database, tmp_path, line, header=f"{HEADER},remove") == {("us-1", "A"): ()}
+@pytest.mark.parametrize(
+    ("line", "costs"),
+    [("us-1,A,,,,,,yes", {("us-1", "A"): ()}), ("us-1,A,,,,,,TRUE", {("us-1", "A"): ()}), ("us-1,A,, ,,,,", {})],
+)
+def test_a_sku_is_removed_by_its_mark_and_not_by_a_line_nobody_filled(
+    database: Database, tmp_path: Path, line: str, costs: ProductCosts
+) -> None:
+    assert _read(database, tmp_path, line, header=f"{HEADER},remove") == costs
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,7 @@ def test_duplicates_and_overlaps_are_reported_by_their_lines(database: Database,
 
 
 def test_a_sku_that_is_removed_and_has_costs_is_contradictory(database: Database, tmp_path: Path) -> None:
-    (problem,) = _problems(database, tmp_path, LINE, "us-1,A,,,,,")
+    (problem,) = _problems(database, tmp_path, f"{LINE},", "us-1,A,,,,,,yes", header=f"{HEADER},remove")
 
     assert problem == "line 3: the SKU is to have no costs, but it has some in line 2"
 

@@ -20,14 +20,14 @@ BUDGETS = {
     "client": 3_785,
     "warehouse": 11_453,
     "contract": 1_303,
-    "costs": 1_467,
+    "costs": 1_468,
     "ledgers": 291,
     "reports": 1_292,
     "lake": 981,
     "sampling": 706,
     "books": 1_533,
     "marts": 2_424,
-    "tests": 55_958,
+    "tests": 55_964,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
