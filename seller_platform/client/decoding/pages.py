@@ -1,7 +1,7 @@
 """Decoding: turns the body of a page into rows. The strict decoder is tried first, for it is faster."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
@@ -229,11 +229,11 @@ class PageDecoder:
             decoder = _strict_decoder(self.dataset.columns, self.dataset.day, shape)
             if decoder is None or shape.container != cut.container:
                 return None
+            rows_of: Callable[[Any], Iterable[Any]] = dict.values if shape.container == KEYED else iter
             try:
-                sent = decoder.decode(cut.rows)
+                values = list(map(msgspec.structs.astuple, rows_of(decoder.decode(cut.rows))))
             except NO_JSON:
                 continue
-            values = list(map(msgspec.structs.astuple, sent.values() if shape.container == KEYED else sent))
             self._shape = shape
             cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
             slice_value = self._slice_value if query.window is None else query.window.start.isoformat()
