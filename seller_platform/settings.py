@@ -264,6 +264,13 @@ def settings_class() -> type[Settings]:
     return create_model("AllSettings", __base__=(*contributed("settings"), Settings))
 
 
+def __getattr__(name: str) -> type[Settings]:
+    """Return that class where settings are sent to another process, which finds it by its name."""
+    if name != "AllSettings":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return settings_class()
+
+
 def named_in(attribute: str) -> dict[str, FieldInfo]:
     """Return the settings that an attribute of `Settings` names, or of a capability's, by name."""
     kinds, fields = settings_class().__mro__, settings_class().model_fields

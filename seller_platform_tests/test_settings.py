@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 from datetime import date
 from pathlib import Path
@@ -103,6 +104,7 @@ def test_every_line_that_init_writes_counts_without_its_mark(monkeypatch: pytest
         *(tmp_path / name for name in ("accounts.yaml", "formula.yaml")),
         str(tmp_path / "lake"),
     }
+    assert pickle.loads(pickle.dumps(settings)) == settings
     where = origins(settings)
     assert (where["history_start"], where["lookback"]) == ("SELLER_PLATFORM_HISTORY_START", str(file))
     monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")

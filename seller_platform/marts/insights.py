@@ -14,8 +14,18 @@ from seller_platform.warehouse.postgres.database import Database
 
 _FEWEST_UNITS = 10
 
+_OUT_OF_STOCK = """
+SELECT format('Out of stock, although sold within 90 days: %s of %s%s.', coalesce(product_name, sku), title,
+              CASE WHEN count(*) OVER () > 1 THEN format('; %s products are in all', count(*) OVER ()) END)
+FROM marts.inventory_health JOIN platform.accounts ON key = account
+WHERE account = ANY(:accounts) AND stock_out_risk = 'out of stock'
+ORDER BY units_90_days DESC NULLS LAST, account, sku
+LIMIT 1
+"""
+
 _RUNS_OUT = """
-SELECT format('Runs out this week: %s of %s, on %s%s.', coalesce(product_name, sku), title, stock_out_date,
+SELECT format('Runs out this week at the pace of the last 30 days: %s of %s, on %s%s.', coalesce(product_name, sku),
+              title, stock_out_date,
               CASE WHEN count(*) OVER () > 1 THEN format('; %s products do in all', count(*) OVER ()) END)
 FROM marts.inventory_health JOIN platform.accounts ON key = account
 WHERE account = ANY(:accounts) AND fulfillable_units > 0 AND stock_out_date < snapshot_day + 7
@@ -24,8 +34,9 @@ LIMIT 1
 """
 
 _MARGIN_FELL = """
-SELECT format('Margin fell most in %s: %s of %s, from %s to %s percent of its sales.',
-              to_char(after.month, 'FMMonth YYYY'), coalesce(after.product_name, after.sku), title,
+SELECT format('Margin fell most in %s, of products with %s units or more in both months: %s of %s, from %s to %s '
+              'percent of its sales.', to_char(after.month, 'FMMonth YYYY'), CAST(:units AS integer),
+              coalesce(after.product_name, after.sku), title,
               round(before.profit_margin, 1), round(after.profit_margin, 1))
 FROM marts.product_performance_monthly AS after
 JOIN marts.product_performance_monthly AS before USING (account, sku, currency)
@@ -70,7 +81,8 @@ def build_insights(database: Database, accounts: Sequence[str], today: date) -> 
         "month_before": month_before.start,
         "units": _FEWEST_UNITS,
     }
-    runs_out, *others = (
-        database.execute(text(query), bound).scalar_one_or_none() for query in (_RUNS_OUT, _MARGIN_FELL, _WITHOUT_COST)
+    out, runs_out, *others = (
+        database.execute(text(query), bound).scalar_one_or_none()
+        for query in (_OUT_OF_STOCK, _RUNS_OUT, _MARGIN_FELL, _WITHOUT_COST)
     )
-    return [runs_out or "Nothing runs out this week.", *filter(None, others)]
+    return [*filter(None, (out, runs_out or f"Nothing {'else ' if out else ''}runs out this week.", *others))]

@@ -589,7 +589,9 @@ def test_insights_name_what_runs_out_earns_less_or_lacks_a_cost(shop: Shop) -> N
     insights = build_insights(shop.database, [ACCOUNT], TODAY)
 
     assert insights == [
-        "Runs out this week: Name of JAR of Shop, on 2026-04-04; 2 products do in all.",
-        "Margin fell most in March 2026: Name of CUP of Shop, from 50.0 to 37.5 percent of its sales.",
+        "Out of stock, although sold within 90 days: Name of NEW of Shop.",
+        "Runs out this week at the pace of the last 30 days: Name of JAR of Shop, on 2026-04-04; 2 products do in all.",
+        "Margin fell most in March 2026, of products with 10 units or more in both months: Name of CUP of Shop, "
+        "from 50.0 to 37.5 percent of its sales.",
         "Sales without a cost in March 2026: 121.00 USD of Shop, which are 40.3 percent of its sales.",
     ]

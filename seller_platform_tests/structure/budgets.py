@@ -9,7 +9,7 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_899,
+    "root": 2_906,
     "cli": 5_113,
     "orchestration": 4_737,
     "service": 12_375,
@@ -26,8 +26,8 @@ BUDGETS = {
     "lake": 981,
     "sampling": 706,
     "books": 1_533,
-    "marts": 2_424,
-    "tests": 55_964,
+    "marts": 2_436,
+    "tests": 55_969,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

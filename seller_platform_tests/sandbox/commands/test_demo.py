@@ -110,7 +110,8 @@ def test_the_demo_lands_everything_and_its_commands_show_it(
     unannounced = {load["dataset"] for load in loads if load["verdict"] == "unverifiable"}
     assert unannounced == {"notifications", "cost_periods"}
     assert sum(load["rows"] for load in loads if load["dataset"] == "orders") > 150 * months
-    assert re.findall("^(Runs out|Margin fell|Sales without)", first.stdout, re.MULTILINE) == [
+    assert re.findall("^(Out of stock|Runs out|Margin fell|Sales without)", first.stdout, re.MULTILINE) == [
+        "Out of stock",
         "Runs out",
         "Margin fell",
         "Sales without",
