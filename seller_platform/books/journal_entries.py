@@ -335,13 +335,12 @@ _JOURNAL = Mart(
         ),
         MartColumn("credit", Kind.MONEY, "The amount of a credit, likewise; else 0.", _OF_ROWS),
         MartColumn("rows", Kind.INTEGER, "How many rows of the ledger the line was summed from.", _OF_ROWS),
-        MartColumn(
+        columns.nullable(
             "causes",
             Kind.TEXT,
             "Of an adjusting entry: the rows that came and went after the month was booked, one a line, the 20 "
             "largest; else null. `seller-platform explain journal_entries NUMBER LINE` has all.",
             ("transactions.order_id", "transactions.sku", *_OF_ROWS),
-            nullable=True,
         ),
     ),
     inputs=(Input(TRANSACTIONS), Input(ACCOUNTS, required=False)),

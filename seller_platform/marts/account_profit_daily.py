@@ -71,13 +71,12 @@ ACCOUNT_PROFIT_DAILY = Mart(
         columns.REFUNDS,
         columns.PLATFORM_FEES,
         columns.PRODUCT_COST,
-        MartColumn(
+        columns.nullable(
             "profit",
             Kind.MONEY,
             "`product_sales - product_cost - platform_fees`, as the statistics compute it: too high by the cost of "
             "`units_without_cost`; null where `product_cost` is.",
             columns.OF_PROFIT,
-            nullable=True,
         ),
         columns.PROFIT_MARGIN,
         columns.ROI,

@@ -21,6 +21,12 @@ OF_NET_PROFIT = (
     "transactions.description",
 )
 
+
+def nullable(name: str, kind: Kind, doc: str, of: tuple[str, ...] = ()) -> MartColumn:
+    """Return a column that may be null."""
+    return MartColumn(name, kind, doc, of, nullable=True)
+
+
 CURRENCY = MartColumn(
     "currency",
     Kind.TEXT,
@@ -37,19 +43,11 @@ OWN_CURRENCY = replace(
 )
 MONTH = MartColumn("month", Kind.DATE, "The first day of the month.", ("daily_product_sales.date",), key=True)
 SKU = MartColumn("sku", Kind.TEXT, "Seller SKU.", ("daily_product_sales.sku",), key=True)
-ASIN = MartColumn(
-    "asin",
-    Kind.TEXT,
-    "Product identifier on the marketplace, as it was sold last.",
-    ("daily_product_sales.asin",),
-    nullable=True,
+ASIN = nullable(
+    "asin", Kind.TEXT, "Product identifier on the marketplace, as it was sold last.", ("daily_product_sales.asin",)
 )
-PRODUCT_NAME = MartColumn(
-    "product_name",
-    Kind.TEXT,
-    "Name of the product, as it was sold last.",
-    ("daily_product_sales.product_name",),
-    nullable=True,
+PRODUCT_NAME = nullable(
+    "product_name", Kind.TEXT, "Name of the product, as it was sold last.", ("daily_product_sales.product_name",)
 )
 UNITS = MartColumn(
     "units", Kind.INTEGER, "Units ordered, in all sales channels.", ("daily_product_sales.units_ordered",)
@@ -93,36 +91,29 @@ STEPS = (
         OF_LINES,
     ),
 )
-NET_PROFIT = MartColumn(
+NET_PROFIT = nullable(
     "net_profit",
     Kind.MONEY,
     "`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + "
     "other_entries`; taxes are not a part of it. Refunds contain tax, so it is too low by that tax. Null where "
     "`profit` is.",
     OF_NET_PROFIT,
-    nullable=True,
 )
-PRODUCT_COST = MartColumn(
+PRODUCT_COST = nullable(
     "product_cost",
     Kind.MONEY,
     "Units times the sum of the cost elements that were valid on the day of the sale, of the units that have any; "
     "null where none of the units sold has.",
     OF_COST,
-    nullable=True,
 )
-PROFIT_MARGIN = MartColumn(
+PROFIT_MARGIN = nullable(
     "profit_margin",
     Kind.NUMBER,
     "Profit in percent of `product_sales`; null where there were none or profit is not known.",
     OF_PROFIT,
-    nullable=True,
 )
-ROI = MartColumn(
-    "roi",
-    Kind.NUMBER,
-    "Profit in percent of `product_cost`; null where that is 0 or profit is not known.",
-    OF_PROFIT,
-    nullable=True,
+ROI = nullable(
+    "roi", Kind.NUMBER, "Profit in percent of `product_cost`; null where that is 0 or profit is not known.", OF_PROFIT
 )
 UNITS_WITHOUT_COST = MartColumn(
     "units_without_cost",
@@ -142,11 +133,10 @@ SNAPSHOT_DAY = MartColumn(
 )
 SNAPSHOT_ASIN = replace(ASIN, doc="Product identifier on the marketplace.", of=("inventory.asin",))
 SNAPSHOT_NAME = replace(PRODUCT_NAME, doc="Name of the product.", of=("inventory.product_name",))
-VELOCITY = MartColumn(
+VELOCITY = nullable(
     "velocity",
     Kind.NUMBER,
     "Units ordered per day over the 30 days before the snapshot, from the daily sales in all channels; null where not "
     "each of them is loaded.",
     ("daily_product_sales.units_ordered", "daily_product_sales.date"),
-    nullable=True,
 )

@@ -93,36 +93,26 @@ COST_COVERAGE = Mart(
         columns.PRODUCT_SALES,
         columns.UNITS_WITHOUT_COST,
         columns.SALES_WITHOUT_COST,
-        MartColumn(
+        columns.nullable(
             "share_covered",
             Kind.NUMBER,
             "The part of `product_sales` with a valid cost, in percent; null where there were none.",
             ("daily_product_sales.product_sales", *columns.OF_COST),
-            nullable=True,
         ),
         MartColumn("days_sold", Kind.INTEGER, "Days with sales of the SKU.", ("daily_product_sales.date",)),
         MartColumn("days_without_cost", Kind.INTEGER, "Those on which no cost was valid.", columns.OF_COST),
-        MartColumn(
-            "first_day_without_cost",
-            Kind.DATE,
-            "The first of them; null where there is none.",
-            columns.OF_COST,
-            nullable=True,
+        columns.nullable(
+            "first_day_without_cost", Kind.DATE, "The first of them; null where there is none.", columns.OF_COST
         ),
-        MartColumn(
-            "last_day_without_cost",
-            Kind.DATE,
-            "The last of them; null where there is none.",
-            columns.OF_COST,
-            nullable=True,
+        columns.nullable(
+            "last_day_without_cost", Kind.DATE, "The last of them; null where there is none.", columns.OF_COST
         ),
-        MartColumn(
+        columns.nullable(
             "problem",
             Kind.TEXT,
             "`no cost` where the SKU has none at all, `gap` where it has on other days, `other currency` where an "
             "element is not in the account's; null where every day is covered.",
             columns.OF_COST,
-            nullable=True,
         ),
     ),
     inputs=(Input(DAILY_PRODUCT_SALES), *COST_INPUTS),

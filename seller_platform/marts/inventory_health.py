@@ -114,72 +114,50 @@ INVENTORY_HEALTH = Mart(
         columns.SNAPSHOT_DAY,
         columns.SNAPSHOT_ASIN,
         columns.SNAPSHOT_NAME,
-        MartColumn(
-            "fulfillable_units",
-            Kind.INTEGER,
-            "Units that can be sold now.",
-            ("inventory.afn_fulfillable_quantity",),
-            nullable=True,
+        columns.nullable(
+            "fulfillable_units", Kind.INTEGER, "Units that can be sold now.", ("inventory.afn_fulfillable_quantity",)
         ),
-        MartColumn(
-            "reserved_units",
-            Kind.INTEGER,
-            "Units reserved for open orders.",
-            ("inventory.afn_reserved_quantity",),
-            nullable=True,
+        columns.nullable(
+            "reserved_units", Kind.INTEGER, "Units reserved for open orders.", ("inventory.afn_reserved_quantity",)
         ),
-        MartColumn(
-            "inbound_units", Kind.INTEGER, "Units on their way in.", ("inventory.afn_inbound_quantity",), nullable=True
-        ),
+        columns.nullable("inbound_units", Kind.INTEGER, "Units on their way in.", ("inventory.afn_inbound_quantity",)),
         MartColumn(
             "own_warehouse_units",
             Kind.INTEGER,
             "Units marked available in the seller's own warehouses, by their newest snapshot.",
             ("warehouse_stock.quantity", "warehouse_stock.status"),
         ),
-        MartColumn(
+        columns.nullable(
             "units_30_days",
             Kind.INTEGER,
             "Units ordered in the 30 days before the snapshot; null where not each of them is loaded.",
             _OF_UNITS,
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "units_90_days",
             Kind.INTEGER,
             "Units ordered in the 90 days before the snapshot; null where not each of them is loaded.",
             _OF_UNITS,
-            nullable=True,
         ),
         columns.VELOCITY,
-        MartColumn(
-            "stated_velocity",
-            Kind.NUMBER,
-            "The velocity that the API states.",
-            ("inventory.velocity_30_days",),
-            nullable=True,
+        columns.nullable(
+            "stated_velocity", Kind.NUMBER, "The velocity that the API states.", ("inventory.velocity_30_days",)
         ),
-        MartColumn(
+        columns.nullable(
             "days_of_cover",
             Kind.NUMBER,
             "Days the fulfillable units last at the velocity; null where nothing sells.",
             _OF_COVER,
-            nullable=True,
         ),
-        MartColumn(
-            "days_of_cover_with_inbound",
-            Kind.NUMBER,
-            "The same with the units on their way in.",
-            _OF_RISK,
-            nullable=True,
+        columns.nullable(
+            "days_of_cover_with_inbound", Kind.NUMBER, "The same with the units on their way in.", _OF_RISK
         ),
-        MartColumn(
+        columns.nullable(
             "stock_out_date",
             Kind.DATE,
             "The day on which the fulfillable units will have run out; null where nothing sells or they last ten "
             "years.",
             _OF_COVER,
-            nullable=True,
         ),
         MartColumn(
             "stock_out_risk",

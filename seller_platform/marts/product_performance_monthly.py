@@ -106,27 +106,24 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         columns.PRODUCT_NAME,
         columns.UNITS,
         columns.PRODUCT_SALES,
-        MartColumn(
+        columns.nullable(
             "share_of_sales",
             Kind.NUMBER,
             "`product_sales` in percent of the account's sales of the month; null where there were none.",
             ("daily_product_sales.product_sales",),
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "rank",
             Kind.INTEGER,
             "Place of the SKU by `product_sales`, from 1; null where it sold nothing.",
             ("daily_product_sales.product_sales",),
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "abc_class",
             Kind.TEXT,
             "A for the SKUs that sell most and make 80 percent of the sales together, B for the next up to 95, C for "
             "the rest; null where it sold nothing.",
             ("daily_product_sales.product_sales",),
-            nullable=True,
         ),
         columns.REBATES,
         MartColumn(
@@ -143,37 +140,33 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             of=(*columns.OF_LEDGER, "transactions.sku"),
         ),
         columns.PRODUCT_COST,
-        MartColumn(
+        columns.nullable(
             "profit",
             Kind.MONEY,
             "`product_sales - product_cost - platform_fees`; null where any unit has no valid cost.",
             columns.OF_PROFIT,
-            nullable=True,
         ),
         columns.PROFIT_MARGIN,
         columns.ROI,
         columns.UNITS_WITHOUT_COST,
-        MartColumn(
+        columns.nullable(
             "units_before",
             Kind.INTEGER,
             "Units ordered in the month before, as a whole; null where that was never loaded.",
             ("daily_product_sales.units_ordered",),
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "sales_before",
             Kind.MONEY,
             "Revenue from the product in the month before, as a whole; null where that was never loaded.",
             ("daily_product_sales.product_sales",),
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "sales_change",
             Kind.NUMBER,
             "Change of `product_sales` against `sales_before` in percent; null where that is 0 or null. A month that "
             "is not over is compared with the whole month before.",
             ("daily_product_sales.product_sales",),
-            nullable=True,
         ),
         columns.SHIPPING_CREDITS,
         *(replace(column, of=(*column.of, "transactions.sku")) for column in columns.STEPS),

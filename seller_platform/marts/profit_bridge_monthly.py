@@ -186,21 +186,19 @@ _BRIDGE = Mart(
             "Of the standard formula: `profit` (a part of profit, as the API computes it), `step` (between profit and "
             "net profit) or `not counted`; of one's own: `counted` or `not counted`.",
         ),
-        MartColumn(
+        columns.nullable(
             "amount",
             Kind.MONEY,
             "The sum of the line, negative where it lowers the profit; null for `product_cost` where no unit sold has "
             "a cost.",
             _OF_AMOUNT,
-            nullable=True,
         ),
         MartColumn("entries", Kind.INTEGER, "Entries of the ledger; 0 for an amount beside it.", columns.OF_LINES),
-        MartColumn(
+        columns.nullable(
             "kinds",
             Kind.TEXT,
             "Types and descriptions of these entries, one a line, the 20 most frequent; null beside the ledger.",
             columns.OF_LINES,
-            nullable=True,
         ),
     ),
     inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),

@@ -92,41 +92,33 @@ RESTOCK_PLAN = Mart(
         MartColumn(
             "position_units", Kind.INTEGER, "Fulfillable units and those on their way in, together.", _OF_POSITION
         ),
-        MartColumn(
-            "days_of_cover",
-            Kind.NUMBER,
-            "Days they last at the velocity; null where nothing sells.",
-            _OF_PLAN,
-            nullable=True,
+        columns.nullable(
+            "days_of_cover", Kind.NUMBER, "Days they last at the velocity; null where nothing sells.", _OF_PLAN
         ),
-        MartColumn(
+        columns.nullable(
             "order_date",
             Kind.DATE,
             "The day on which they last just as long as lead time and safety days together; the day of the snapshot "
             "where that is past; null where nothing sells or they last ten years.",
             _OF_PLAN,
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "order_units",
             Kind.INTEGER,
             "Units that last for the target cover, and what is missing already for lead time and safety days.",
             _OF_PLAN,
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "from_own_warehouses",
             Kind.INTEGER,
             "Those of them that are available in the seller's own warehouses.",
             (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "to_buy",
             Kind.INTEGER,
             "The rest of them.",
             (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
-            nullable=True,
         ),
         MartColumn(
             "urgency",
@@ -135,33 +127,26 @@ RESTOCK_PLAN = Mart(
             "`unknown` where sales are not loaded.",
             _OF_PLAN,
         ),
-        MartColumn(
+        columns.nullable(
             "stock_out_date",
             Kind.DATE,
             "The day on which the position will have run out, if nothing is ordered.",
             _OF_PLAN,
-            nullable=True,
         ),
-        MartColumn(
+        columns.nullable(
             "days_without_stock",
             Kind.INTEGER,
             "Days without stock until the units arrive, if they are ordered on the day of the snapshot.",
             _OF_PLAN,
-            nullable=True,
         ),
-        MartColumn(
-            "stated_restock_date",
-            Kind.DATE,
-            "The day that the API advises.",
-            ("inventory.restock_date",),
-            nullable=True,
+        columns.nullable(
+            "stated_restock_date", Kind.DATE, "The day that the API advises.", ("inventory.restock_date",)
         ),
-        MartColumn(
+        columns.nullable(
             "stated_restock_units",
             Kind.INTEGER,
             "The units that the API advises.",
             ("inventory.restock_quantity_suggested",),
-            nullable=True,
         ),
         MartColumn("lead_time_days", Kind.INTEGER, "The lead time that was planned with."),
         MartColumn("safety_days", Kind.INTEGER, "The safety days that were planned with."),

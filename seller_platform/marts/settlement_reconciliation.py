@@ -282,18 +282,15 @@ SETTLEMENT_RECONCILIATION = Mart(
             "`earnings and payouts` (all entries of the ledger between two payouts; the second payout).",
             key=True,
         ),
-        MartColumn(
+        columns.nullable(
             "expected",
             Kind.MONEY,
             "What the first source says; null where it is not loaded or in another currency, and of the first payout.",
             _OF_EXPECTED,
-            nullable=True,
         ),
-        MartColumn(
-            "found", Kind.MONEY, "What the second source says; null where it is not loaded.", _OF_FOUND, nullable=True
-        ),
-        MartColumn("difference", Kind.MONEY, "`found - expected`.", _OF_BOTH, nullable=True),
-        MartColumn(
+        columns.nullable("found", Kind.MONEY, "What the second source says; null where it is not loaded.", _OF_FOUND),
+        columns.nullable("difference", Kind.MONEY, "`found - expected`.", _OF_BOTH),
+        columns.nullable(
             "explained",
             Kind.MONEY,
             "The part of the difference that is as it should be: orders outside the marketplace, orders that are not "
@@ -301,9 +298,8 @@ SETTLEMENT_RECONCILIATION = Mart(
             "balance carried over: what was posted after the period of the payout had closed, less the same of the "
             "payout before; and what is not paid out yet.",
             (*_OF_ORDERS, "orders.sales_channel", "transactions.posted_date", *columns.OF_LINES),
-            nullable=True,
         ),
-        MartColumn("unexplained", Kind.MONEY, "`difference - explained`.", _OF_BOTH, nullable=True),
+        columns.nullable("unexplained", Kind.MONEY, "`difference - explained`.", _OF_BOTH),
         MartColumn(
             "tolerance",
             Kind.MONEY,
