@@ -22,7 +22,7 @@ from seller_platform.marts import columns
 from seller_platform.marts.common_queries import NO_CURRENCY, OWN_CURRENCY
 from seller_platform.marts.rules.formulas import PAYOUTS
 from seller_platform.settings import Settings
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn
 from seller_platform.warehouse.schema.currencies import digits_of
 
 PENDING = 2**63 - 1
@@ -346,9 +346,7 @@ _JOURNAL = Mart(
     inputs=(Input(TRANSACTIONS), Input(ACCOUNTS, required=False)),
     query=sql.SQL("SELECT").format(),
     checks=(),
-    chart=Chart(
-        ChartForm.BARS, "Posted to the accounts", "{currency} in the month", sql.SQL(_CHART), "Nothing was posted."
-    ),
+    chart=Chart("bars", "Posted to the accounts", "{currency} in the month", sql.SQL(_CHART), "Nothing was posted."),
 )
 
 JOURNAL_ENTRIES = journal_of(DEFAULT_ACCOUNTS)

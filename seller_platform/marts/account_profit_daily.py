@@ -8,7 +8,7 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import COST_INPUTS, PROFIT, profit_sums
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn
 
 _QUERY = """
 WITH {costed},
@@ -103,7 +103,7 @@ ACCOUNT_PROFIT_DAILY = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.LINES,
+        "lines",
         "Sales and profit by day",
         "{currency} per day",
         sql.SQL(_CHART),

@@ -6,15 +6,7 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
-from seller_platform.warehouse.derived.declaration import (
-    Chart,
-    ChartForm,
-    Input,
-    Mart,
-    MartCheck,
-    MartColumn,
-    MartParameter,
-)
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn, MartParameter
 
 _QUERY = """
 WITH {costed},
@@ -143,7 +135,7 @@ COST_COVERAGE = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.BARS,
+        "bars",
         "Sales without a valid cost, the ten largest",
         "{currency} in the month",
         sql.SQL(_CHART),

@@ -5,7 +5,7 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import STOCK, STOCK_INPUTS
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Mart, MartCheck, MartColumn, MartParameter
+from seller_platform.warehouse.derived.declaration import Chart, Mart, MartCheck, MartColumn, MartParameter
 
 _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
@@ -204,7 +204,5 @@ INVENTORY_HEALTH = Mart(
             is_warning=True,
         ),
     ),
-    chart=Chart(
-        ChartForm.BARS, "SKUs by stock-out risk", "number of SKUs", sql.SQL(_CHART), "The inventory lists no SKU."
-    ),
+    chart=Chart("bars", "SKUs by stock-out risk", "number of SKUs", sql.SQL(_CHART), "The inventory lists no SKU."),
 )

@@ -8,15 +8,7 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import COST_INPUTS, PROFIT, is_loaded, profit_sums
-from seller_platform.warehouse.derived.declaration import (
-    Chart,
-    ChartForm,
-    Input,
-    Mart,
-    MartCheck,
-    MartColumn,
-    MartParameter,
-)
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn, MartParameter
 
 _HAS_BEFORE = is_loaded(DAILY_PRODUCT_SALES, "CAST(%(first_day)s::date - interval '1 month' AS date)")
 _QUERY = """
@@ -195,7 +187,5 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             is_warning=True,
         ),
     ),
-    chart=Chart(
-        ChartForm.BARS, "The ten SKUs that sold most", "{currency} in the month", sql.SQL(_CHART), "Nothing was sold."
-    ),
+    chart=Chart("bars", "The ten SKUs that sold most", "{currency} in the month", sql.SQL(_CHART), "Nothing was sold."),
 )

@@ -9,7 +9,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSAC
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
 from seller_platform.marts.rules.formulas import STANDARD, Formula
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn
 
 # Entries are summed by kind before they are placed: a ledger has few kinds, but the formulas may have many lines.
 _QUERY = """
@@ -205,7 +205,7 @@ _BRIDGE = Mart(
     query=sql.SQL("SELECT").format(),
     checks=(),
     chart=Chart(
-        ChartForm.BARS,
+        "bars",
         "From sales to net profit",
         "{currency} in the month",
         sql.SQL("SELECT").format(),

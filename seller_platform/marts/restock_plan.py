@@ -5,7 +5,7 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import STOCK, STOCK_INPUTS
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Mart, MartCheck, MartColumn, MartParameter
+from seller_platform.warehouse.derived.declaration import Chart, Mart, MartCheck, MartColumn, MartParameter
 
 _OF_POSITION = ("inventory.afn_fulfillable_quantity", "inventory.afn_inbound_quantity")
 _OF_PLAN = (*_OF_POSITION, "daily_product_sales.units_ordered", "daily_product_sales.date")
@@ -173,7 +173,7 @@ RESTOCK_PLAN = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.BARS,
+        "bars",
         "To order this week, the ten most urgent SKUs",
         "units",
         sql.SQL(_CHART),

@@ -10,15 +10,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.marts import columns
 from seller_platform.marts.common_queries import OWN_CURRENCY, is_loaded
 from seller_platform.marts.rules.formulas import PAYOUTS, STANDARD
-from seller_platform.warehouse.derived.declaration import (
-    Chart,
-    ChartForm,
-    Input,
-    Mart,
-    MartCheck,
-    MartColumn,
-    MartParameter,
-)
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartCheck, MartColumn, MartParameter
 
 _OF_ORDERS = ("orders.order_total", "orders.order_status", "orders.currency_code", "orders.purchase_date")
 _OF_SALES = tuple(
@@ -351,7 +343,7 @@ SETTLEMENT_RECONCILIATION = Mart(
         ),
     ),
     chart=Chart(
-        ChartForm.LINES,
+        "lines",
         "Ordered, and paid by the ledger, by day of the order",
         "{currency} per day",
         sql.SQL(_CHART),

@@ -9,7 +9,7 @@ from sqlalchemy import MetaData
 
 from seller_platform.contract import Kind
 from seller_platform.warehouse.derived.builds import build_partition
-from seller_platform.warehouse.derived.declaration import Chart, ChartForm, Input, Mart, MartColumn
+from seller_platform.warehouse.derived.declaration import Chart, Input, Mart, MartColumn
 from seller_platform.warehouse.derived.due import Derived, PartitionState, partition_states
 from seller_platform.warehouse.derived.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -51,7 +51,7 @@ _MART = Mart(
     ),
     query=sql.SQL(_QUERY),
     checks=(),
-    chart=Chart(ChartForm.BARS, "Rows", "rows", sql.SQL("SELECT 'rows' AS label, 1 AS rows"), "None."),
+    chart=Chart("bars", "Rows", "rows", sql.SQL("SELECT 'rows' AS label, 1 AS rows"), "None."),
     day="local_day",
 )
 _COMPARED = sql.SQL("""

@@ -83,7 +83,7 @@ def chart(figure: Figure, form: ChartForm) -> str:
     row = len(figure.series) * (_BAR + _BAR_GAP) + _ROW_GAP
     if not figure.labels:
         parts, height = iter([text_at(24, _TOP, figure.when_empty, colour=INK)]), _TOP + 24
-    elif form is ChartForm.LINES:
+    elif form == "lines":
         parts, height = _lines(figure), _LINE_HEIGHT
     else:
         parts, height = _bars(figure, row), _TOP + len(figure.labels) * row + 12

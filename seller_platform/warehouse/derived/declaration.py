@@ -3,9 +3,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from psycopg import sql
 
@@ -16,6 +15,8 @@ from seller_platform.warehouse.postgres.database import identifiers
 MARTS_SCHEMA = "marts"
 
 Query: TypeAlias = sql.SQL | sql.Composed
+ChartForm: TypeAlias = Literal["lines", "bars"]
+"""How a chart shows its rows: over days, or one bar for each."""
 
 _VERSION_DIGITS = 12
 
@@ -92,13 +93,6 @@ class MartCheck:
     contradictions: Query
     is_warning: bool = False
     repair: str = "correct the rows they are computed from"
-
-
-class ChartForm(Enum):
-    """How a chart shows its rows: over days, or one bar for each."""
-
-    LINES = "lines"
-    BARS = "bars"
 
 
 @dataclass(frozen=True)
