@@ -5,6 +5,7 @@ from dataclasses import replace
 from seller_platform.contract import Kind
 from seller_platform.warehouse.derived.declaration import MartColumn
 
+OF_SALES = ("daily_product_sales.product_sales",)
 OF_COST = (
     "daily_product_sales.units_ordered",
     "daily_product_sales.date",
@@ -13,7 +14,7 @@ OF_COST = (
 )
 OF_LEDGER = ("transactions.amount", "transactions.transaction_type", "transactions.currency")
 OF_LINES = (*OF_LEDGER, "transactions.description")
-OF_PROFIT = ("daily_product_sales.product_sales", *OF_COST, *OF_LEDGER)
+OF_PROFIT = (*OF_SALES, *OF_COST, *OF_LEDGER)
 OF_NET_PROFIT = (
     *OF_PROFIT,
     "daily_product_sales.shipping_credits",
@@ -52,12 +53,7 @@ PRODUCT_NAME = nullable(
 UNITS = MartColumn(
     "units", Kind.INTEGER, "Units ordered, in all sales channels.", ("daily_product_sales.units_ordered",)
 )
-PRODUCT_SALES = MartColumn(
-    "product_sales",
-    Kind.MONEY,
-    "Revenue from products, without tax and shipping.",
-    ("daily_product_sales.product_sales",),
-)
+PRODUCT_SALES = MartColumn("product_sales", Kind.MONEY, "Revenue from products, without tax and shipping.", OF_SALES)
 SHIPPING_CREDITS = MartColumn(
     "shipping_credits", Kind.MONEY, "Shipping that the buyers paid.", ("daily_product_sales.shipping_credits",)
 )
@@ -122,10 +118,7 @@ UNITS_WITHOUT_COST = MartColumn(
     OF_COST,
 )
 SALES_WITHOUT_COST = MartColumn(
-    "sales_without_cost",
-    Kind.MONEY,
-    "The part of `product_sales` that was made on such days.",
-    ("daily_product_sales.product_sales", *OF_COST),
+    "sales_without_cost", Kind.MONEY, "The part of `product_sales` that was made on such days.", (*OF_SALES, *OF_COST)
 )
 SNAPSHOT_SKU = replace(SKU, of=("inventory.sku",))
 SNAPSHOT_DAY = MartColumn(

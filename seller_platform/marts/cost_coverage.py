@@ -89,7 +89,7 @@ COST_COVERAGE = Mart(
             "share_covered",
             Kind.NUMBER,
             "The part of `product_sales` with a valid cost, in percent; null where there were none.",
-            ("daily_product_sales.product_sales", *columns.OF_COST),
+            (*columns.OF_SALES, *columns.OF_COST),
         ),
         MartColumn("days_sold", Kind.INTEGER, "Days with sales of the SKU.", ("daily_product_sales.date",)),
         MartColumn("days_without_cost", Kind.INTEGER, "Those on which no cost was valid.", columns.OF_COST),

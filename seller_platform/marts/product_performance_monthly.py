@@ -102,20 +102,20 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             "share_of_sales",
             Kind.NUMBER,
             "`product_sales` in percent of the account's sales of the month; null where there were none.",
-            ("daily_product_sales.product_sales",),
+            columns.OF_SALES,
         ),
         columns.nullable(
             "rank",
             Kind.INTEGER,
             "Place of the SKU by `product_sales`, from 1; null where it sold nothing.",
-            ("daily_product_sales.product_sales",),
+            columns.OF_SALES,
         ),
         columns.nullable(
             "abc_class",
             Kind.TEXT,
             "A for the SKUs that sell most and make 80 percent of the sales together, B for the next up to 95, C for "
             "the rest; null where it sold nothing.",
-            ("daily_product_sales.product_sales",),
+            columns.OF_SALES,
         ),
         columns.REBATES,
         MartColumn(
@@ -151,14 +151,14 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             "sales_before",
             Kind.MONEY,
             "Revenue from the product in the month before, as a whole; null where that was never loaded.",
-            ("daily_product_sales.product_sales",),
+            columns.OF_SALES,
         ),
         columns.nullable(
             "sales_change",
             Kind.NUMBER,
             "Change of `product_sales` against `sales_before` in percent; null where that is 0 or null. A month that "
             "is not over is compared with the whole month before.",
-            ("daily_product_sales.product_sales",),
+            columns.OF_SALES,
         ),
         columns.SHIPPING_CREDITS,
         *(replace(column, of=(*column.of, "transactions.sku")) for column in columns.STEPS),

@@ -9,6 +9,7 @@ from seller_platform.warehouse.derived.declaration import Chart, Mart, MartCheck
 
 _OF_POSITION = ("inventory.afn_fulfillable_quantity", "inventory.afn_inbound_quantity")
 _OF_PLAN = (*_OF_POSITION, "daily_product_sales.units_ordered", "daily_product_sales.date")
+_OF_OWN = (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status")
 
 _QUERY = """
 WITH {stock},
@@ -112,14 +113,9 @@ RESTOCK_PLAN = Mart(
             "from_own_warehouses",
             Kind.INTEGER,
             "Those of them that are available in the seller's own warehouses.",
-            (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
+            _OF_OWN,
         ),
-        columns.nullable(
-            "to_buy",
-            Kind.INTEGER,
-            "The rest of them.",
-            (*_OF_PLAN, "warehouse_stock.quantity", "warehouse_stock.status"),
-        ),
+        columns.nullable("to_buy", Kind.INTEGER, "The rest of them.", _OF_OWN),
         MartColumn(
             "urgency",
             Kind.TEXT,
