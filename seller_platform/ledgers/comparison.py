@@ -6,13 +6,14 @@ often as they occur in both.
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, RowMapping, delete, insert, text, tuple_
+from sqlalchemy import Connection, RowMapping, delete, insert, or_, text, tuple_
 
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
@@ -137,13 +138,10 @@ def compare_ledgers(database: Database, parts: Collection[Partition] | None = No
             _Size(row.seller, row.month, dict(zip(row.accounts, row.rows, strict=True)))
             for row in connection.execute(_SIZES, bound)
         ]
-        by_month: dict[date, list[_Size]] = defaultdict(list)
-        for size in sizes:
-            by_month[size.month].append(size)
         found = [
             {**each, "month": month}
-            for month, of_month in by_month.items()
-            for each in _repeated(connection, month, of_month)
+            for month, of_month in groupby(sizes, attrgetter("month"))
+            for each in _repeated(connection, month, list(of_month))
         ]
         _replace(connection, sizes, found, parts)
 
@@ -203,9 +201,8 @@ def _replace(
     if parts is not None:
         compared = {(account, size.month) for size in sizes for account in size.accounts}
         compared |= {(account, month.start) for account, month in parts if month}
-        for pair in ((columns.account, columns.month), (columns.other, columns.month)):
-            connection.execute(former.where(tuple_(*pair).in_(compared)))
-    else:
-        connection.execute(former)
+        pairs = (tuple_(account, columns.month) for account in (columns.account, columns.other))
+        former = former.where(or_(*(pair.in_(compared) for pair in pairs)))
+    connection.execute(former)
     if found:
         connection.execute(insert(REPEATED_LEDGERS), found)
