@@ -2,7 +2,7 @@
 
 Content is synced before it gets its name, and the folder afterwards; what was written when a call returns is on disk.
 After a failure nothing is synced a second time, because the kernel may report success for pages that it has dropped:
-the content is written anew, to another file.
+the content is written anew, to another file. An OSError names the file; and the call, if the disk failed or is full.
 
 A draft has the name of its file, with a dot before and 16 hexadecimal digits behind it. Its writer holds a shared lock
 on the folder. So whoever gets that lock alone deletes the drafts that a crash has left.
@@ -34,9 +34,6 @@ def write_atomically(path: Path, content: bytes, mode: int, *, room: Path | None
         mode: The permissions of a new file, before the process's umask.
         room: An existing file in the same folder; its disk space is used, and it becomes the file. If its disk space
             cannot be written, the content is written to a new file.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
     """
     if room is not None:
         with suppress(OSError):
@@ -56,9 +53,6 @@ def create_atomically(path: Path, content: bytes, mode: int) -> bool:
     """Create a file with its whole content, unless it exists, and return whether it did not.
 
     Of two processes that create it at the same time, one succeeds; for both the file is on disk when this returns.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
     """
     with _draft_beside(path, mode) as (draft, descriptor):
         _write(descriptor, content, path)
@@ -80,9 +74,6 @@ def replacing(path: Path, mode: int) -> Iterator[Path]:
 
     Args:
         mode: The permissions of the file, before the process's umask.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
     """
     with _draft_beside(path, mode) as (draft, descriptor):
         yield draft
@@ -95,11 +86,7 @@ def write_for_this_start(path: Path, text: str) -> None:
 
 
 def sync_written(top: Path, files: Iterable[Path]) -> None:
-    """Sync files that other code has written below a folder, the folders between, and that of the folder itself.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
-    """
+    """Sync files that other code has written below a folder, the folders between, and that of the folder itself."""
     folders = dict[Path, None]()
     for file in files:
         _sync(file)
@@ -117,9 +104,6 @@ def delete(*paths: Path) -> None:
     """Delete files of one folder, and drafts that a crash has left; they do not come back after the next crash.
 
     A file may be missing.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
     """
     for path in paths:
         with suppress(FileNotFoundError), _name_beside(path):
@@ -133,7 +117,6 @@ def make_folder(folder: Path, mode: int) -> None:
 
     Raises:
         FileExistsError: It exists.
-        OSError: It names the folder; and the call, if the disk failed or is full.
     """
     _call(folder, os.mkdir, folder, mode)
     _sync_folder(folder.parent)
@@ -144,7 +127,6 @@ def make_link(link: Path, target: Path) -> None:
 
     Raises:
         FileExistsError: It exists.
-        OSError: It names the link; and the call, if the disk failed or is full.
     """
     _call(link, os.symlink, target, link)
     _sync_folder(link.parent)
@@ -189,9 +171,6 @@ def replace_folder(folder: Path, draft: Path) -> None:
 
     Args:
         draft: A folder inside of one of `draft_folder_beside`.
-
-    Raises:
-        OSError: It names the folder; and the call, if the disk failed or is full.
     """
     for path in (*(each for each in draft.rglob("*") if not each.is_symlink()), draft):
         _sync(path)

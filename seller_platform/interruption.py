@@ -89,11 +89,7 @@ def deferred(*, raises: bool = True) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise the exception of a signal that a library has caught.
-
-    Raises:
-        InterruptedBySignal: A signal has come.
-    """
+    """Raise the exception of a signal that a library has caught."""
     if is_ending():
         raise InterruptedBySignal
 

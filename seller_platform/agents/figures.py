@@ -262,11 +262,7 @@ def _read(asker: Asker, query: MetricQuery) -> tuple[list[dict[str, Any]], list[
 
 
 def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the SKUs of products by SKU, ASIN or exact name.
-
-    Raises:
-        UnanswerableError: No product that was sold in the period, or several, have the name.
-    """
+    """Return the SKUs of products that were sold in the period, by SKU, ASIN or exact name."""
     if not names:
         return ()
     bound = {"accounts": asked.keys, "first": asked.window.start, "last": asked.window.last_day}

@@ -21,22 +21,14 @@ _UNSYNCED = 2
 
 
 def sync_commits(table: Path, first: int, last: int) -> None:
-    """Sync the files of commits of a table, and the folders that hold them.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
-    """
+    """Sync the files of commits of a table, and the folders that hold them."""
     commits = [table / LOG / f"{version:020}.json" for version in range(first, last + 1)]
     added = {table / unquote(added["path"]) for commit in commits for added in _added(commit)}
     sync_written(table, [*sorted(added), *commits])
 
 
 def sync_checkpoint(table: Path, version: int) -> None:
-    """Sync the checkpoint of the newest version of a table, and the file that names it if there is one.
-
-    Raises:
-        OSError: It names the file; and the call, if the disk failed or is full.
-    """
+    """Sync the checkpoint of the newest version of a table, and the file that names it if there is one."""
     named = table / LOG / _NEWEST_CHECKPOINT
     sync_written(table, [table / LOG / f"{version:020}.checkpoint.parquet", *[named][: named.exists()]])
 

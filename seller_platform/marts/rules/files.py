@@ -34,7 +34,7 @@ def like_pattern(pattern: str) -> str:
 
 
 class RulesFile:
-    """Reads the nodes of a YAML file."""
+    """Reads the nodes of a YAML file; a method raises a SettingsError for a node that it cannot read."""
 
     def __init__(self, path: Path, what: str, setting: str) -> None:
         """Begin without reading.
@@ -47,11 +47,7 @@ class RulesFile:
 
     @cached_property
     def content(self) -> str:
-        """The text of the whole file.
-
-        Raises:
-            SettingsError: It cannot be read, or is too long.
-        """
+        """The text of the whole file."""
         path = self._path
         try:
             if not path.is_file() and path.exists():
@@ -68,11 +64,7 @@ class RulesFile:
 
     @cached_property
     def root(self) -> Node | None:
-        """The node of the whole file; None where it is empty.
-
-        Raises:
-            SettingsError: The file cannot be read, or is not YAML.
-        """
+        """The node of the whole file; None where it is empty."""
         # Here, because every command would take 20 ms longer.
         import yaml
 
@@ -84,11 +76,7 @@ class RulesFile:
             raise self.error(None, "is nested too deeply") from None
 
     def mapping(self, node: Node | None, keys: Sequence[str], *, required: Sequence[str], what: str) -> dict[str, Node]:
-        """Return the nodes of a mapping by key.
-
-        Raises:
-            SettingsError: It is no mapping, a key is unknown or there twice, or a required one is missing.
-        """
+        """Return the nodes of a mapping by key."""
         fields: dict[str, Node] = {}
         if node is None or node.id != "mapping":
             raise self.error(node, f"{what} is no mapping; its keys are {', '.join(keys)}")
@@ -105,21 +93,13 @@ class RulesFile:
         return fields
 
     def sequence(self, node: Node, key: str) -> list[Node]:
-        """Return the nodes of a list.
-
-        Raises:
-            SettingsError: It is no list.
-        """
+        """Return the nodes of a list."""
         if node.id != "sequence":
             raise self.error(node, f"{key} is no list; begin each of its items with `-`")
         return list(node.value)
 
     def entries(self, node: Node, line: str) -> tuple[EntryPattern, ...]:
-        """Return the patterns of the entries that belong to a line.
-
-        Raises:
-            SettingsError: There are none, or one names nothing.
-        """
+        """Return the patterns of the entries that belong to a line."""
         patterns = []
         for each in self.sequence(node, "entries"):
             fields = self.mapping(each, _ENTRY_KEYS, required=(), what="an entry")
@@ -131,11 +111,7 @@ class RulesFile:
         return tuple(patterns)
 
     def text(self, node: Node, key: str, longest: int = _LONGEST_PATTERN) -> str:
-        """Return a text.
-
-        Raises:
-            SettingsError: It is none, or has too many characters.
-        """
+        """Return a text."""
         if node.id != "scalar":
             raise self.error(node, f"{key} is no text; write one value")
         if len(node.value) > longest:
@@ -144,11 +120,7 @@ class RulesFile:
         return str(node.value)
 
     def name(self, node: Node, key: str, *, taken: Sequence[str]) -> str:
-        """Return a name of lower-case letters, digits and underscores.
-
-        Raises:
-            SettingsError: It has other characters, or is taken.
-        """
+        """Return a name of lower-case letters, digits and underscores."""
         name = self.text(node, key)
         allowed = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower()
         if not allowed or len(name) > _LONGEST_NAME:
