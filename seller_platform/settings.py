@@ -226,23 +226,14 @@ class Settings(BaseSettings):
     @field_validator("*", mode="before")
     @classmethod
     def _empty_is_unset(cls, value: object, info: ValidationInfo) -> object:
-        is_optional = cls.model_fields[info.field_name or ""].default is None
-        return None if value == "" and is_optional else value
-
-    @field_validator("home", "database_url", mode="before")
-    @classmethod
-    def _empty_is_refused(cls, value: object, info: ValidationInfo) -> object:
+        name = info.field_name or ""
         # A variable that was meant to name a folder or a server must not lead to another one.
-        if value == "" and info.field_name == "home":
+        if value == "" and name == "home":
             raise ValueError("is empty; unset it to use the nearest home folder, or name a folder")
-        if value == "":
+        if value == "" and name == "database_url":
             raise ValueError("is empty; unset it to use the embedded server, or give the URL of a database")
-        return value
-
-    @field_validator("log_format", mode="before")
-    @classmethod
-    def _empty_is_text(cls, value: object) -> object:
-        return "text" if value == "" else value
+        default = cls.model_fields[name].default
+        return default if value == "" and (default is None or name == "log_format") else value
 
     @field_validator("owners")
     @classmethod
@@ -338,10 +329,7 @@ def _problem_of(error: ErrorDetails) -> str:
         return "must be a day such as 2025-01-31"
     if annotation[0] in (int, float):
         bounds = {
-            bound: getattr(each, bound)
-            for each in field.metadata
-            for bound in ("ge", "gt", "le")
-            if hasattr(each, bound)
+            key: getattr(each, key) for each in field.metadata for key in ("ge", "gt", "le") if hasattr(each, key)
         }
         noun = "a whole number" if annotation[0] is int else "a number"
         lowest = f" from {bounds['ge']:,}" if "ge" in bounds else f" above {bounds['gt']:,}" if "gt" in bounds else ""
