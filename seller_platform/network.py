@@ -42,17 +42,15 @@ class Proxy:
         return f"the proxy {self.url.netloc.decode()} ({self.variable})"
 
 
-def http_client(url: str, *, transport: httpx.BaseTransport | None = None, **options: Any) -> httpx.Client:
+def http_client(
+    url: str, *, transport: httpx.BaseTransport | None = None, limits: httpx.Limits | None = None, **options: Any
+) -> httpx.Client:
     """Return a client for the host of a URL.
 
     Args:
-        transport: Takes the place of connections.
+        transport: Takes the place of connections, which are those of `transport_to`.
         options: As `httpx.Client` takes them.
-
-    Raises:
-        InvalidSettingError: A variable names a proxy or certificates that cannot be used.
     """
-    limits = options.pop("limits", httpx.Limits())
     return httpx.Client(transport=transport or transport_to(url, limits), trust_env=False, **options)
 
 

@@ -142,15 +142,13 @@ def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[st
     --account, each account has files of its own, whose names have its key.
     """
     with open_stored_installation() as installation:
-        database, of_month = installation.database, Window.month_of(month)
-        if chosen_accounts:
-            files = [
-                file
-                for account in _chosen(installation, chosen_accounts)
-                for file in import_files(database, [account], of_month, program, name=account.key)
-            ]
-        else:
-            files = import_files(database, _chosen(installation, []), of_month, program)
+        accounts_of_files = _chosen(installation, chosen_accounts)
+        named = [(each.key, [each]) for each in accounts_of_files] if chosen_accounts else [("", accounts_of_files)]
+        files = [
+            file
+            for name, of_name in named
+            for file in import_files(installation.database, of_name, Window.month_of(month), program, name=name)
+        ]
     make_folders(folder, 0o777)
     for file in files:
         write_atomically(folder / file.name, file.text.encode(), 0o666)
@@ -163,11 +161,6 @@ def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[st
 
 
 def _chosen(installation: Installation, names: Sequence[str]) -> Sequence[KnownAccount]:
-    """Return the accounts of these keys or titles, retired ones too; without names, every listed account.
-
-    Raises:
-        RequestError: Several accounts have one of the titles.
-        UnknownAccountError: No account ever had that key or title.
-    """
+    """Return the accounts of these keys or titles, retired ones too; without names, every listed account."""
     database = installation.database
     return [account_named(database, name) for name in dict.fromkeys(names)] if names else accounts(database)

@@ -74,17 +74,10 @@ def compare_sample(
             (result,) = load_each([request], loader, second_reading_seconds=second_reading_seconds, records=False)
             if isinstance(result.error, RequestsUsedUpError):
                 return
-            differed = True if isinstance(result.error, ReadingHeldError) else None
-            if result.receipt is not None:
-                differed = result.receipt.changed
-            keep_comparison(
-                database,
-                drawn,
-                started_at=started_at,
-                requests=expected.requests if result.receipt is None else result.receipt.requests,
-                differed=differed,
-                load_id=None if result.receipt is None else result.receipt.id,
-            )
+            receipt = result.receipt
+            differed = receipt.changed if receipt else isinstance(result.error, ReadingHeldError) or None
+            sent, load_id = (receipt.requests, receipt.id) if receipt else (expected.requests, None)
+            keep_comparison(database, drawn, started_at=started_at, requests=sent, differed=differed, load_id=load_id)
             failures += differed is None
             yield result
 

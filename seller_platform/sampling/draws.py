@@ -222,11 +222,7 @@ def count_slices(database: Database, requests: int, now: datetime) -> None:
 
 
 def draw(database: Database, stratum: Stratum, point: float, requests: int) -> DrawnSlice | None:
-    """Return the slice at a point of all rows of a stratum, from 0 to 1; None if no slice may be drawn.
-
-    Args:
-        requests: How many requests the comparison of a slice may take.
-    """
+    """Return the slice at a point of all rows of a stratum, from 0 to 1; None if no slice may be drawn."""
     bound = {**_lists(requests), "stratum": stratum, "point": point}
     row = database.execute(_DRAW, bound).one_or_none()
     if row is None:
@@ -254,18 +250,10 @@ def keep_comparison(
         differed: None if the upstream did not answer.
         load_id: The load that was published, if any.
     """
-    values = {
-        "stratum": drawn.stratum,
-        "dataset": drawn.dataset.name,
-        "account": drawn.account,
-        "window_start": drawn.window.start,
-        "window_end": drawn.window.end,
-        "requests": requests,
-        "differed": differed,
-        "load_id": load_id,
-        "started_at": started_at,
-    }
-    database.execute(insert(COMPARISONS).values(values))
+    of_slice = {"stratum": drawn.stratum, "dataset": drawn.dataset.name, "account": drawn.account}
+    window = {"window_start": drawn.window.start, "window_end": drawn.window.end}
+    facts = {"requests": requests, "differed": differed, "load_id": load_id, "started_at": started_at}
+    database.execute(insert(COMPARISONS).values({**of_slice, **window, **facts}))
 
 
 def sample(database: Database, now: datetime, accounts: Collection[str] | None = None) -> Sample:
