@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from pydantic import SecretStr
 
@@ -56,32 +56,22 @@ _FIRST_ZONE = timedelta(hours=14)
 """How much earlier than in UTC a day begins where it begins first."""
 
 
+class _Choice(TypedDict, total=False):
+    """The arguments of `read` that do not decide what it returns."""
+
+    account: Accounts
+    month: str | None
+    day: str | date | None
+    as_of: str | datetime | None
+    amounts: Amounts
+    database_url: str | None
+    home: str | Path | None
+
+
 @overload
-def read(
-    name: str,
-    *,
-    account: Accounts = None,
-    month: str | None = None,
-    day: str | date | None = None,
-    as_of: str | datetime | None = None,
-    as_: Literal["pandas"] = "pandas",
-    amounts: Amounts = "decimal",
-    database_url: str | None = None,
-    home: str | Path | None = None,
-) -> "pd.DataFrame": ...
+def read(name: str, *, as_: Literal["pandas"] = "pandas", **choice: Unpack[_Choice]) -> "pd.DataFrame": ...
 @overload
-def read(
-    name: str,
-    *,
-    account: Accounts = None,
-    month: str | None = None,
-    day: str | date | None = None,
-    as_of: str | datetime | None = None,
-    as_: Literal["arrow"],
-    amounts: Amounts = "decimal",
-    database_url: str | None = None,
-    home: str | Path | None = None,
-) -> "pa.Table": ...
+def read(name: str, *, as_: Literal["arrow"], **choice: Unpack[_Choice]) -> "pa.Table": ...
 def read(
     name: str,
     *,
