@@ -147,7 +147,7 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
             days are not stored.
     """
     asked, query = figure_of(asker, arguments)
-    rows, notes = _read(asker, query)
+    rows, notes = query.read(asker.database)
     if len(rows) > query.limit:
         rows, notes = rows[: query.limit], [*notes, f"There are more rows than the limit of {query.limit}."]
     return ToolAnswer(
@@ -173,7 +173,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     # What is among the first rows of one period need not be among those of the other.
     query = replace(query, limit=100_000)
     before_query = replace(query, window=other)
-    (rows, notes), (before, before_notes) = _read(asker, query), _read(asker, before_query)
+    (rows, notes), (before, before_notes) = query.read(asker.database), before_query.read(asker.database)
     if asked.window.days != other.days:
         notes = [*notes, f"The periods are unequal: {count_of(asked.window.days, 'day')} and {other.days}."]
     keys = [*map(str, query.by), "currency"]
@@ -251,14 +251,6 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     skus = _skus(asked, arguments.products)
     query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.order, arguments.limit)
     return asked, query
-
-
-def _read(asker: Asker, query: MetricQuery) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a query, and what has to be said with them."""
-    rows, without_cost = query.read(asker.database)
-    if without_cost:
-        return rows, [f"{count_of(without_cost, 'unit')} without a valid cost: a profit is too high, or null."]
-    return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
 
 
 def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:

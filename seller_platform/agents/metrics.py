@@ -216,8 +216,8 @@ class MetricQuery:
                 "Ask for whole months, or without products.",
             )
 
-    def read(self, database: Database) -> tuple[list[dict[str, Any]], int]:
-        """Return the rows, and how many of their units have no cost.
+    def read(self, database: Database) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the rows, and what has to be said with them.
 
         A row has what the metric is divided by, `currency` and `value`. There is one more than the limit where there
         are more.
@@ -236,7 +236,9 @@ class MetricQuery:
                 f"{self.metric.name} is not known: {count_of(without_cost, 'unit')} of {self.window} without a cost",
                 "Write the costs with `seller-platform costs plan`, or ask for units_without_cost.",
             )
-        return rows, without_cost
+        if without_cost:
+            return rows, [f"{count_of(without_cost, 'unit')} without a valid cost: a profit is too high, or null."]
+        return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
 
     def require_one_currency(self, rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         """Return the currencies of rows, by name.
