@@ -101,13 +101,9 @@ def explain_entry(
                     step="Name the account with --account.",
                 )
             month = Window.month_of(lines[0]["ledger_month"])
-            of_rows = {
-                **lines[0],
-                "line": None if line == BALANCE else line,
-                "first_day": month.start,
-                "end_day": month.end,
-            }
+            days = {"first_day": month.start, "end_day": month.end}
             query = sql.SQL(_ROWS).format(rows=rows_of_ledger(accounts))
-            rows = cursor.execute(query, of_rows).fetchall()
+            of_line = {**lines[0], **days, "line": None if line == BALANCE else line}
+            rows = cursor.execute(query, of_line).fetchall()
     origins = origins_of(database, TRANSACTIONS, rows[:ROWS_AT_MOST])
     return ExplainedEntry(lines, lines[0]["is_booked"], rows, origins)

@@ -124,15 +124,11 @@ class RulesFile:
         name = self.text(node, key)
         allowed = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower()
         if not allowed or len(name) > _LONGEST_NAME:
-            raise self.error(
-                node,
-                f"{key} is {name!r}; use lower-case letters, digits and underscores, 1 to {_LONGEST_NAME} characters",
-            )
+            problem = f"use lower-case letters, digits and underscores, 1 to {_LONGEST_NAME} characters"
+            raise self.error(node, f"{key} is {name!r}; {problem}")
         if name in taken:
-            others = ", ".join(taken)
-            raise self.error(
-                node, f"{key} is {name!r}, which has another meaning; choose a name that is none of {others}"
-            )
+            problem = f"which has another meaning; choose a name that is none of {', '.join(taken)}"
+            raise self.error(node, f"{key} is {name!r}, {problem}")
         return name
 
     def error(self, node: Node | None, problem: str) -> InvalidSettingError:

@@ -91,7 +91,6 @@ class Formula:
                 sql.SQL(" OR ").join(map(_condition, line.entries)), sql.Literal(line.name)
             )
             for line in self.lines
-            if line.entries
         ]
         if not cases:
             return sql.Literal(OTHER)
