@@ -94,13 +94,11 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as fault:
         raise SheetError(str(path), [f"it cannot be read: {fault.strerror or fault}"]) from fault
-    try:
-        return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        line = content.count(b"\n", 0, fault.start) + 1
+        line = fault.object.count(b"\n", 0, fault.start) + 1
         raise SheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from fault
 
 
