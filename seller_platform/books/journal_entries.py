@@ -236,6 +236,64 @@ GROUP BY account_name, currency
 ORDER BY 3 DESC
 """
 
+_OF_ROWS = (*columns.OF_LINES, "transactions.posted_date")
+
+_COLUMNS = (
+    MartColumn(
+        "ledger_month",
+        Kind.DATE,
+        "The first day of the month in which the ledger has the entries that are posted.",
+        ("transactions.posted_date",),
+        key=True,
+    ),
+    MartColumn(
+        "booked_month",
+        Kind.DATE,
+        "The first day of the month in which the line is booked: another one for adjusting entries, which are of "
+        "the first month that is not closed.",
+        ("transactions.posted_date",),
+    ),
+    MartColumn(
+        "number",
+        Kind.TEXT,
+        "The number of the journal entry: number of the account, day, P for a payout (P2 is the second one) or C "
+        "for the rest of the month, currency; of an adjusting entry the month that it adjusts, A, and the month in "
+        "which it is booked.",
+        ("accounts.id", *_OF_ROWS),
+        key=True,
+    ),
+    MartColumn("entry_date", Kind.DATE, "The day of the payout, or the last day of `booked_month`.", _OF_ROWS),
+    MartColumn("kind", Kind.TEXT, "`payout`, `month end` or `adjusting`.", _OF_ROWS),
+    replace(
+        columns.CURRENCY,
+        doc="ISO 4217 code of the amounts of the entry (XXX where it is not known). An entry has one currency.",
+        key=False,
+    ),
+    MartColumn(
+        "line",
+        Kind.TEXT,
+        "The line of the accounts: `payouts`, `balance` (what the marketplace owes: a debit is carried forward, a "
+        "credit was brought forward), `unmapped` (no line names the entries), or another one.",
+        columns.OF_LINES,
+        key=True,
+    ),
+    MartColumn("account_name", Kind.TEXT, "The name of the account of the books.", columns.OF_LINES, key=True),
+    MartColumn("account_code", Kind.TEXT, "Its code; empty where it has none.", columns.OF_LINES, key=True),
+    MartColumn("tax_rate", Kind.TEXT, "The name of the tax rate of Xero.", columns.OF_LINES, key=True),
+    MartColumn(
+        "debit", Kind.MONEY, "The amount of a debit, rounded to the minor unit of the currency; else 0.", _OF_ROWS
+    ),
+    MartColumn("credit", Kind.MONEY, "The amount of a credit, likewise; else 0.", _OF_ROWS),
+    MartColumn("rows", Kind.INTEGER, "How many rows of the ledger the line was summed from.", _OF_ROWS),
+    columns.nullable(
+        "causes",
+        Kind.TEXT,
+        "Of an adjusting entry: the rows that came and went after the month was booked, one a line, the 20 "
+        "largest; else null. `seller-platform explain journal_entries NUMBER LINE` has all.",
+        ("transactions.order_id", "transactions.sku", *_OF_ROWS),
+    ),
+)
+
 
 def rows_of_ledger(accounts: JournalAccounts) -> sql.Composed:
     """Return items of WITH that end with `posted`: rows of the ledger, each with its line, account and payout.
@@ -255,8 +313,12 @@ def journal_of(accounts: JournalAccounts) -> Mart:
     """Return the mart that posts to these accounts; its version changes with them."""
     unbooked = sql.SQL(_UNBOOKED).format(rows=rows_of_ledger(accounts), **_NAMES)
     names = {**_NAMES, "own": OWN_CURRENCY, "unbooked": unbooked}
-    return replace(
-        _JOURNAL,
+    return Mart(
+        name="journal_entries",
+        doc="One line of a journal entry: what a payout, the rest of a month or an adjustment posts to an account.",
+        day="ledger_month",
+        columns=_COLUMNS,
+        inputs=(Input(TRANSACTIONS), Input(ACCOUNTS, required=False)),
         query=sql.SQL(_QUERY).format(**names),
         rules=(accounts.content,),
         checks=(
@@ -279,75 +341,11 @@ def journal_of(accounts: JournalAccounts) -> Mart:
                 "and load the month",
             ),
         ),
+        chart=Chart(
+            "bars", "Posted to the accounts", "{currency} in the month", sql.SQL(_CHART), "Nothing was posted."
+        ),
     )
 
-
-_OF_ROWS = (*columns.OF_LINES, "transactions.posted_date")
-
-_JOURNAL = Mart(
-    name="journal_entries",
-    doc="One line of a journal entry: what a payout, the rest of a month or an adjustment posts to an account.",
-    day="ledger_month",
-    columns=(
-        MartColumn(
-            "ledger_month",
-            Kind.DATE,
-            "The first day of the month in which the ledger has the entries that are posted.",
-            ("transactions.posted_date",),
-            key=True,
-        ),
-        MartColumn(
-            "booked_month",
-            Kind.DATE,
-            "The first day of the month in which the line is booked: another one for adjusting entries, which are of "
-            "the first month that is not closed.",
-            ("transactions.posted_date",),
-        ),
-        MartColumn(
-            "number",
-            Kind.TEXT,
-            "The number of the journal entry: number of the account, day, P for a payout (P2 is the second one) or C "
-            "for the rest of the month, currency; of an adjusting entry the month that it adjusts, A, and the month in "
-            "which it is booked.",
-            ("accounts.id", *_OF_ROWS),
-            key=True,
-        ),
-        MartColumn("entry_date", Kind.DATE, "The day of the payout, or the last day of `booked_month`.", _OF_ROWS),
-        MartColumn("kind", Kind.TEXT, "`payout`, `month end` or `adjusting`.", _OF_ROWS),
-        replace(
-            columns.CURRENCY,
-            doc="ISO 4217 code of the amounts of the entry (XXX where it is not known). An entry has one currency.",
-            key=False,
-        ),
-        MartColumn(
-            "line",
-            Kind.TEXT,
-            "The line of the accounts: `payouts`, `balance` (what the marketplace owes: a debit is carried forward, a "
-            "credit was brought forward), `unmapped` (no line names the entries), or another one.",
-            columns.OF_LINES,
-            key=True,
-        ),
-        MartColumn("account_name", Kind.TEXT, "The name of the account of the books.", columns.OF_LINES, key=True),
-        MartColumn("account_code", Kind.TEXT, "Its code; empty where it has none.", columns.OF_LINES, key=True),
-        MartColumn("tax_rate", Kind.TEXT, "The name of the tax rate of Xero.", columns.OF_LINES, key=True),
-        MartColumn(
-            "debit", Kind.MONEY, "The amount of a debit, rounded to the minor unit of the currency; else 0.", _OF_ROWS
-        ),
-        MartColumn("credit", Kind.MONEY, "The amount of a credit, likewise; else 0.", _OF_ROWS),
-        MartColumn("rows", Kind.INTEGER, "How many rows of the ledger the line was summed from.", _OF_ROWS),
-        columns.nullable(
-            "causes",
-            Kind.TEXT,
-            "Of an adjusting entry: the rows that came and went after the month was booked, one a line, the 20 "
-            "largest; else null. `seller-platform explain journal_entries NUMBER LINE` has all.",
-            ("transactions.order_id", "transactions.sku", *_OF_ROWS),
-        ),
-    ),
-    inputs=(Input(TRANSACTIONS), Input(ACCOUNTS, required=False)),
-    query=sql.SQL("SELECT").format(),
-    checks=(),
-    chart=Chart("bars", "Posted to the accounts", "{currency} in the month", sql.SQL(_CHART), "Nothing was posted."),
-)
 
 JOURNAL_ENTRIES = journal_of(DEFAULT_ACCOUNTS)
 

@@ -119,6 +119,45 @@ WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s A
 ORDER BY place
 """
 
+_OF_AMOUNT = (*columns.OF_NET_PROFIT, "daily_product_sales.taxes")
+
+_COLUMNS = (
+    replace(columns.MONTH, of=("daily_product_sales.date", "transactions.posted_date")),
+    columns.CURRENCY,
+    MartColumn(
+        "formula", Kind.TEXT, "`standard`, or the name in the file of SELLER_PLATFORM_PROFIT_FORMULA.", key=True
+    ),
+    MartColumn(
+        "line",
+        Kind.TEXT,
+        "The line: entries of the ledger by type and description, or an amount beside the ledger (`product_sales`, "
+        "`product_cost`, `shipping_credits`, `rebates`, `taxes`). `other` has the entries that no line names.",
+        columns.OF_LINES,
+        key=True,
+    ),
+    MartColumn("place", Kind.INTEGER, "Place of the line in its formula, from 1."),
+    MartColumn(
+        "part",
+        Kind.TEXT,
+        "Of the standard formula: `profit` (a part of profit, as the API computes it), `step` (between profit and "
+        "net profit) or `not counted`; of one's own: `counted` or `not counted`.",
+    ),
+    columns.nullable(
+        "amount",
+        Kind.MONEY,
+        "The sum of the line, negative where it lowers the profit; null for `product_cost` where no unit sold has "
+        "a cost.",
+        _OF_AMOUNT,
+    ),
+    MartColumn("entries", Kind.INTEGER, "Entries of the ledger; 0 for an amount beside it.", columns.OF_LINES),
+    columns.nullable(
+        "kinds",
+        Kind.TEXT,
+        "Types and descriptions of these entries, one a line, the 20 most frequent; null beside the ledger.",
+        columns.OF_LINES,
+    ),
+)
+
 
 def bridge_of(*formulas: Formula) -> Mart:
     """Return the mart with the lines of these formulas; its version changes with them."""
@@ -132,9 +171,14 @@ def bridge_of(*formulas: Formula) -> Mart:
         for place, (line, part) in enumerate(each.places, start=1)
     )
     beside = sql.SQL(", ").join(map(sql.Literal, STANDARD.beside))
-    charted = sql.Literal(formulas[-1].name)
-    return replace(
-        _BRIDGE,
+    chart = sql.SQL(_CHART).format(formula=sql.Literal(formulas[-1].name))
+    empty = "Nothing was sold and nothing was posted."
+    return Mart(
+        name="profit_bridge_monthly",
+        doc="One line of a profit formula for one month and currency: what it adds to profit or net profit.",
+        day="month",
+        columns=_COLUMNS,
+        inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),
         query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES, placed=placed, places=places),
         checks=(
             MartCheck(
@@ -154,63 +198,9 @@ def bridge_of(*formulas: Formula) -> Mart:
                 is_warning=True,
             ),
         ),
-        chart=replace(_BRIDGE.chart, query=sql.SQL(_CHART).format(formula=charted)),
+        chart=Chart("bars", "From sales to net profit", "{currency} in the month", chart, empty),
         rules=tuple(each.content for each in formulas),
     )
 
-
-_OF_AMOUNT = (*columns.OF_NET_PROFIT, "daily_product_sales.taxes")
-
-_BRIDGE = Mart(
-    name="profit_bridge_monthly",
-    doc="One line of a profit formula for one month and currency: what it adds to profit or net profit.",
-    day="month",
-    columns=(
-        replace(columns.MONTH, of=("daily_product_sales.date", "transactions.posted_date")),
-        columns.CURRENCY,
-        MartColumn(
-            "formula", Kind.TEXT, "`standard`, or the name in the file of SELLER_PLATFORM_PROFIT_FORMULA.", key=True
-        ),
-        MartColumn(
-            "line",
-            Kind.TEXT,
-            "The line: entries of the ledger by type and description, or an amount beside the ledger (`product_sales`, "
-            "`product_cost`, `shipping_credits`, `rebates`, `taxes`). `other` has the entries that no line names.",
-            columns.OF_LINES,
-            key=True,
-        ),
-        MartColumn("place", Kind.INTEGER, "Place of the line in its formula, from 1."),
-        MartColumn(
-            "part",
-            Kind.TEXT,
-            "Of the standard formula: `profit` (a part of profit, as the API computes it), `step` (between profit and "
-            "net profit) or `not counted`; of one's own: `counted` or `not counted`.",
-        ),
-        columns.nullable(
-            "amount",
-            Kind.MONEY,
-            "The sum of the line, negative where it lowers the profit; null for `product_cost` where no unit sold has "
-            "a cost.",
-            _OF_AMOUNT,
-        ),
-        MartColumn("entries", Kind.INTEGER, "Entries of the ledger; 0 for an amount beside it.", columns.OF_LINES),
-        columns.nullable(
-            "kinds",
-            Kind.TEXT,
-            "Types and descriptions of these entries, one a line, the 20 most frequent; null beside the ledger.",
-            columns.OF_LINES,
-        ),
-    ),
-    inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),
-    query=sql.SQL("SELECT").format(),
-    checks=(),
-    chart=Chart(
-        "bars",
-        "From sales to net profit",
-        "{currency} in the month",
-        sql.SQL("SELECT").format(),
-        "Nothing was sold and nothing was posted.",
-    ),
-)
 
 PROFIT_BRIDGE_MONTHLY = bridge_of(STANDARD)

@@ -9,7 +9,7 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_857,
+    "root": 2_855,
     "cli": 5_113,
     "orchestration": 4_737,
     "service": 12_375,
@@ -25,8 +25,8 @@ BUDGETS = {
     "reports": 1_292,
     "lake": 973,
     "sampling": 687,
-    "books": 1_519,
-    "marts": 2_293,
+    "books": 1_517,
+    "marts": 2_283,
     "tests": 55_969,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
