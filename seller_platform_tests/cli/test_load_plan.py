@@ -95,7 +95,7 @@ def test_a_project_file_says_what_a_sync_reads(platform: Platform, database_url:
     assert shown["settings"]["datasets"] == str(file)
     assert f"{file} sets accounts, datasets, fail_on, requests_per_day." in " ".join(screen.stdout.split())
     assert f"settings: accounts, datasets, fail_on, requests_per_day from {file}" in doctor.stdout
-    assert "settings: database_url from SELLER_PLATFORM_DATABASE_URL" in doctor.stdout
+    assert "; database_url from SELLER_PLATFORM_DATABASE_URL" in doctor.stdout
     assert refused.returncode == 2
     assert "there is no dataset 'transaction' (did you mean 'transactions'?)" in refused.stderr
 

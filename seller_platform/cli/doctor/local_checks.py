@@ -26,9 +26,9 @@ _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
     yield ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
-    for origin, names in groupby(sorted(origins(settings).items(), key=itemgetter(1)), key=itemgetter(1)):
-        named = [name for name, _ in names]
-        yield ok("settings", f"{', '.join(named)} from {origin}")
+    by_origin = groupby(sorted(origins(settings).items(), key=itemgetter(1)), key=itemgetter(1))
+    found = [f"{', '.join(name for name, _ in names)} from {origin}" for origin, names in by_origin]
+    yield ok("settings", "; ".join(found) or "all are as by default")
     if settings.history_start > today:
         message = f"{settings.history_start} is in the future: there is nothing to read"
         yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")
