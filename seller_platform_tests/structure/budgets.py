@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 1_618,
     "ingest": 2_366,
     "client": 3_785,
-    "warehouse": 11_447,
+    "warehouse": 11_445,
     "contract": 1_303,
     "costs": 1_468,
     "ledgers": 288,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_517,
     "marts": 2_283,
-    "tests": 55_969,
+    "tests": 55_972,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

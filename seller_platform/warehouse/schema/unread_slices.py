@@ -103,13 +103,11 @@ UNREAD_SLICES = ProblemSource(
         ProblemKind("incomplete", "error, note", "Days of a month were never loaded.", _DAILY),
         ProblemKind("late", "error, note", f"A list was not read for more than {READ_WITHIN_HOURS} hours.", _DAILY),
     ),
-    # New accounts have a day for their first loads. What was never tried, a list of any account or
-    # an account as a whole, was not chosen.
+    # New accounts have a day for their first loads. A list that was never tried of any account was not chosen.
     f"""
     SELECT unread.*, coalesce(read_at, greatest(first_seen_at, month)) AS since,
            CASE WHEN first_seen_at > now() - interval '{READ_WITHIN_HOURS} hours'
-                     OR kind = 'missing' AND (dataset NOT IN (SELECT dataset FROM platform.slices)
-                                              OR account NOT IN (SELECT slices.account FROM platform.slices))
+                     OR kind = 'missing' AND dataset NOT IN (SELECT dataset FROM platform.slices)
                         AND EXISTS (SELECT FROM platform.slices WHERE slices.dataset <> 'accounts')
                 THEN 'note' ELSE 'error' END AS severity,
            CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
