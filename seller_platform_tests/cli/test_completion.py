@@ -1,12 +1,16 @@
 """What a shell completes after Tab, and the versions that `--version` prints."""
 
+import os
 import platform
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
+from unittest.mock import patch
 
 import pytest
 from click.shell_completion import get_completion_class
@@ -31,68 +35,61 @@ def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
 
-def completed(line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str] | None = None) -> dict[str, str]:
+def completed(line: str, variables: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return what zsh offers for the last word of a line, with the sentences beside it."""
-    for name, value in (variables or {}).items():
-        monkeypatch.setenv(name, value)
     kind = get_completion_class("zsh")
     assert kind is not None
     *words, incomplete = line.split(" ")
-    offered = kind(COMMAND_LINE, {}, "seller-platform", "_").get_completions(words[1:], incomplete)
+    with patch.dict(os.environ, variables):  # a shell has a process for each completion, which `--demo` changes
+        offered = kind(COMMAND_LINE, {}, "seller-platform", "_").get_completions(words[1:], incomplete)
     return {str(each.value): str(each.help) for each in offered}
 
 
-def test_commands_are_completed_with_their_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = completed("seller-platform s", monkeypatch)
+def test_commands_are_completed_with_their_sentences() -> None:
+    offered = completed("seller-platform s")
 
     assert offered.keys() == {name for name in COMMANDS if name.startswith("s")} >= {"sync", "status"}
     assert all(name.startswith("s") for name in offered)
     assert "into PostgreSQL" in offered["sync"]
 
 
-def test_options_and_commands_of_commands_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"--account", "--dataset", "--from"} <= completed("seller-platform sync -", monkeypatch).keys()
-    assert {"reader", "url"} <= completed("seller-platform database ", monkeypatch).keys()
+def test_options_and_commands_of_commands_are_completed() -> None:
+    assert {"--account", "--dataset", "--from"} <= completed("seller-platform sync -").keys()
+    assert {"reader", "url"} <= completed("seller-platform database ").keys()
 
 
 @pytest.mark.parametrize("line", ["sync --dataset ", "sync --dataset orders --dataset ", "verify --dataset ", "diff "])
-def test_names_of_datasets_are_completed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completed(f"seller-platform {line}", monkeypatch) == {dataset.name: dataset.doc for dataset in REFRESHED}
+def test_names_of_datasets_are_completed(line: str) -> None:
+    assert completed(f"seller-platform {line}") == {dataset.name: dataset.doc for dataset in REFRESHED}
 
 
-def test_names_of_marts_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completed("seller-platform marts build ", monkeypatch) == {mart.name: mart.doc for mart in MARTS}
+def test_names_of_marts_are_completed() -> None:
+    assert completed("seller-platform marts build ") == {mart.name: mart.doc for mart in MARTS}
 
 
 @pytest.mark.parametrize(
     "line", ["sync --account ", "diff orders ", "verify --account ", "explain orders x --account "]
 )
-def test_accounts_are_completed_to_their_keys_by_key_and_by_title(
-    line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
-) -> None:
-    offered = completed(f"seller-platform {line}", monkeypatch, variables)
+def test_accounts_are_completed_to_their_keys_by_key_and_by_title(line: str, variables: dict[str, str]) -> None:
+    offered = completed(f"seller-platform {line}", variables)
 
     assert offered == {f"us-{number}": title for number, title in enumerate(TITLES)}
-    assert completed(f"seller-platform {line}nor", monkeypatch) == {"us-0": "North Pine US"}
-    assert completed(f"seller-platform {line}us-2", monkeypatch).keys() == {"us-2"}
+    assert completed(f"seller-platform {line}nor", variables) == {"us-0": "North Pine US"}
+    assert completed(f"seller-platform {line}us-2", variables).keys() == {"us-2"}
 
 
-def test_completion_makes_no_folder_where_nothing_is_connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offered = completed(
-        "seller-platform sync --account ", monkeypatch, {"SELLER_PLATFORM_HOME": str(tmp_path / "home")}
-    )
+def test_completion_makes_no_folder_where_nothing_is_connected(tmp_path: Path) -> None:
+    offered = completed("seller-platform sync --account ", {"SELLER_PLATFORM_HOME": str(tmp_path / "home")})
 
     assert offered == {}
     assert not (tmp_path / "home").exists()
 
 
-def test_a_database_that_does_not_answer_ends_completion_without_an_error(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
-) -> None:
+def test_a_database_that_does_not_answer_ends_completion_without_an_error(variables: dict[str, str]) -> None:
     away = variables | {"SELLER_PLATFORM_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
 
-    assert completed("seller-platform sync --account A", monkeypatch, away) == {}
-    assert completed("seller-platform --demo diff orders K", monkeypatch, variables) == {}
+    assert completed("seller-platform sync --account A", away) == {}
+    assert completed("seller-platform --demo diff orders K", variables) == {}
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_517,
     "marts": 2_283,
-    "tests": 55_972,
+    "tests": 55_969,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
