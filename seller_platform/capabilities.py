@@ -16,8 +16,8 @@ from typing import Any
 NAMES = ("agents", "alerts", "costs", "lake", "ledgers", "marts", "books", "reports", "sampling", "sandbox", "service")
 """In the order in which what they contribute is listed."""
 
-
 COVERAGE, ORDERS_TODAY = "coverage", "orders_today"
+"""What the core's component of Dagster brings beside datasets."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ class AlertsSettings(Settings):
 
     project: ClassVar[Sequence[str]] = ("alerts",)
 
-    alerts: bool = Field(True, description="whether sensors report what is wrong, to the webhook and to the log")
+    alerts: bool = Field(True, description="whether Dagster's sensors send alerts")
     alert_webhook_url: SecretStr | None = Field(
         None, description="the webhook for alerts, in Slack's form; without it they go to the log alone"
     )

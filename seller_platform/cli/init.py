@@ -36,7 +36,7 @@ def init(*, output: Output) -> None:
     path = Path.cwd() / PROJECT_FILE
     if not create_atomically(path, "\n".join(_lines()).encode(), 0o666):
         raise RequestError(f"{path} exists, and stays as it is; edit it, or remove it first")
-    output.result(f"{path} is written; remove the # before what is to count.", InitDocument(path=str(path)))
+    output.result(f"{path} is written. Remove the # of each line that should count.", InitDocument(path=str(path)))
 
 
 def _lines() -> Iterator[str]:

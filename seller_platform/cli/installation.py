@@ -23,7 +23,7 @@ from seller_platform.errors import unknown_dataset
 from seller_platform.files import make_folders
 from seller_platform.project import NAMES_FILE
 from seller_platform.settings import DEMO_FOLDER, Settings, named_in, read_settings
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_named
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts, accounts_named
 from seller_platform.warehouse.migrations.pending import migrate, version_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
@@ -66,12 +66,17 @@ class Installation:
         return tuple(each for each in REFRESHED if each.name in names)
 
     def accounts(self, names: Sequence[str] = ()) -> tuple[KnownAccount, ...]:
-        """Return the accounts of these names; without names, those that the settings choose, by default all.
+        """Return the listed accounts of these names; without names, those whose keys the settings have, by default all.
 
         Raises:
-            UnknownAccountError: There is no such account.
+            UnknownAccountError: There is no such account, although some are known.
         """
-        return accounts_named(self.database, names or self.settings.accounts or ())
+        if names or (keys := self.settings.accounts) is None:
+            return accounts_named(self.database, names)
+        listed = accounts(self.database)
+        for unknown in sorted({*keys} - {each.key for each in listed}) if listed else ():
+            account_of(self.database, unknown)  # it may be a retired one
+        return tuple(each for each in listed if each.key in keys)
 
     @cached_property
     def box(self) -> "SecretBox":

@@ -132,7 +132,11 @@ def chosen_partitions(installation: Installation, selection: SliceOptions) -> tu
 
 
 def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:
-    """Return the marts of these names, also written as their tables; without names, all."""
+    """Return the marts of these names, also written as their tables; without names, all.
+
+    Raises:
+        RequestError: There is none of a name.
+    """
     by_name = {mart.name: mart for mart in declared}
     bare = [name.removeprefix("marts.").removeprefix("marts/") for name in names]
     for name in bare:

@@ -232,6 +232,10 @@ def run_sync(
 
     Args:
         not_before: The first day that is loaded, where history began earlier.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     # Imported here because `--help` needs no HTTP.
     from seller_platform.cli.connect import open_stored_apis
@@ -255,7 +259,8 @@ def run_sync(
             synced = _discovered(installation, api)
         if not synced.receipts:
             try:
-                _ = installation.accounts(selection.accounts) if accounts(database) else ()
+                if accounts(database):
+                    installation.accounts(selection.accounts)
             except UnknownAccountError:  # it may be one of the accounts that were not discovered
                 for problem in sorted(set(synced.failures.values())):
                     output.say(f"New accounts were not discovered: {problem}")
@@ -402,7 +407,11 @@ def current_problems(installation: Installation) -> Sequence[Problem]:
 
 
 def datasets_named(names: Sequence[str]) -> tuple[Dataset, ...]:
-    """Return the datasets of these names; without names, all lists and the costs."""
+    """Return the datasets of these names; without names, all lists and the costs.
+
+    Raises:
+        RequestError: A name is none of these.
+    """
     allowed = [dataset.name for dataset in REFRESHED]
     for name in names:
         if name not in allowed:

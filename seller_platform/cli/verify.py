@@ -73,7 +73,12 @@ def verify(*, selection: SliceOptions, repairs: bool, output: Output) -> None:
 
 
 def compare(installation: Installation, selection: SliceOptions, output: Output, *, repairs: bool) -> list[Comparison]:
-    """Compare the selected slices, newest days first."""
+    """Compare the selected slices, newest days first.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
+    """
     database, datasets = installation.database, datasets_named(selection.datasets)
     connected = connections(database)
     if not connected:

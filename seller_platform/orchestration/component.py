@@ -114,13 +114,13 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     )
     schedules: bool | Schedules | None = Field(
         default=None,
-        description="Whether the schedules are on when they are first loaded, as by default, or the settings of each: "
+        description="Whether schedules are on when they are first loaded (by default they are), or settings of each: "
         f"{', '.join(Schedules.model_fields)}.",
     )
     alerts: bool | None = Field(
         default=None,
-        description="Whether sensors report what is wrong with slices, and the failed runs of the instance, as by "
-        "default, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+        description="Whether sensors report what is wrong with slices, and which runs of the instance failed. They do "
+        "by default, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
     )
     owners: Sequence[str] | None = Field(
         default=None, description="The owners of all assets; by default SELLER_PLATFORM_OWNER."

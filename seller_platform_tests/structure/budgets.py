@@ -10,15 +10,15 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_855,
-    "cli": 5_113,
+    "cli": 5_143,
     "orchestration": 4_737,
-    "service": 12_375,
-    "sandbox": 2_966,
+    "service": 12_394,
+    "sandbox": 2_968,
     "alerts": 612,
     "agents": 1_618,
-    "ingest": 2_366,
-    "client": 3_785,
-    "warehouse": 11_445,
+    "ingest": 2_376,
+    "client": 3_789,
+    "warehouse": 11_449,
     "contract": 1_303,
     "costs": 1_468,
     "ledgers": 288,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_517,
     "marts": 2_283,
-    "tests": 55_969,
+    "tests": 55_970,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

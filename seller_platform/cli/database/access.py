@@ -42,7 +42,11 @@ class UrlDocument(Document, frozen=True):
 
 
 def require_embedded(settings: Settings, verb: str) -> None:
-    """Refuse settings that name another server, which no command runs or removes."""
+    """Refuse settings that name another server, which no command runs or removes.
+
+    Raises:
+        RequestError: They do.
+    """
     if settings.database_url is None:
         return
     with Database(settings.database_url.get_secret_value()) as database:

@@ -116,7 +116,11 @@ def show_rows(
 
 
 def declared_dataset(name: str) -> Dataset:
-    """Return the dataset of a name, also written as its table or its asset; any other name is refused."""
+    """Return the dataset of a name, also written as its table or its asset; any other name is refused.
+
+    Raises:
+        RequestError: There is none.
+    """
     names = [declared.name for declared in DATASETS]
     bare = name.removeprefix("seller/").removeprefix("seller.")
     if bare not in names:

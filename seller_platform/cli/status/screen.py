@@ -18,7 +18,7 @@ from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import first_few
 from seller_platform.settings import origins
-from seller_platform.warehouse.connections.accounts import account_titles, accounts
+from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
@@ -86,8 +86,7 @@ def overview(installation: Installation, now: datetime, *, covers: bool = False)
         covers: Whether to read the days, rows and age of each dataset and account.
     """
     database, settings, datasets = installation.database, installation.settings, installation.datasets
-    chosen, since = settings.accounts, history_start_in(database, settings)
-    listed = [each for each in accounts(database) if chosen is None or each.key in chosen]
+    since, listed = history_start_in(database, settings), installation.accounts()
     states = slice_states(database, since=since, now=now, refreshed=datasets, listed=listed)
     months, known = [f"{month.start:%Y-%m}" for month in states.months], facts(database, now)
     return StatusDocument(

@@ -224,7 +224,11 @@ def not_json(error: Exception) -> UnreadableBodyError:
 
 
 def check_passing(answer: RawAnswer, now: Clock) -> None:
-    """Return unless the status is worth another attempt; a `PassingFault` is raised then."""
+    """Return unless the status is worth another attempt; a `PassingFault` is raised then.
+
+    Raises:
+        PassingFault: Another attempt may succeed.
+    """
     if answer.status in _PASSING_STATUSES or answer.status >= 500:
         raise PassingFault(
             f"status {answer.status}{answer.through}",

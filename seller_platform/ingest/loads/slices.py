@@ -103,7 +103,13 @@ def load_slice(
 
 
 def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
-    """Read a slice's list, or the costs of the account's products, into the spool of a load, as `load_slice` does."""
+    """Read a slice's list, or the costs of the account's products, into the spool of a load, as `load_slice` does.
+
+    Raises:
+        ListChangedError: The list changed in every attempt.
+        ContractViolationError: The upstream sent what the API does not allow, or too many values cannot be read.
+        UpstreamUnavailableError: It did not answer, or announced rows and sent none.
+    """
     dataset, window, spool = load.slice.dataset, load.slice.window, load.spool
     is_lookup = dataset.source is Source.PRODUCT_LOOKUP
     skus = skus_of_account(database, account.key) if is_lookup else []
@@ -127,7 +133,11 @@ def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: 
 
 
 def published(receipt: Receipt) -> Receipt:
-    """Return the receipt of a published reading; one that is held is a `ReadingHeldError`."""
+    """Return the receipt of a published reading; one that is held is a `ReadingHeldError`.
+
+    Raises:
+        ReadingHeldError: The reading is held.
+    """
     if receipt.verdict is CountVerdict.HELD:
         raise ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
     return receipt

@@ -19,6 +19,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
 from seller_platform.files import write_atomically
+from seller_platform.project import NAMES_FILE
 from seller_platform.sandbox.commands.processes import Program, free_port
 from seller_platform.sandbox.commands.serving import LOG, await_service, starting
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, load_sandbox
@@ -115,6 +116,7 @@ def open_local_stack(
             "SELLER_API_CLIENT_ID": credentials.client_id,
             "SELLER_API_CLIENT_SECRET": credentials.client_secret,
             "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
+            NAMES_FILE: os.devnull,  # the folder's project is of a real connection
         }
         keep_start(folder, [str(each.alias) for each in named_in("elsewhere").values() if each.alias in os.environ])
         await_service(base_url, service)

@@ -80,7 +80,11 @@ ORDER BY requested.position
 async def require_read(
     connection: Connection, selected: SelectedAccounts, needs: Sequence[Need], now: datetime
 ) -> None:
-    """Refuse an answer that needs rows of a replica which were never read."""
+    """Refuse an answer that needs rows of a replica which were never read.
+
+    Raises:
+        ApiError: Rows of a replica were never read.
+    """
     for gap in await find_gaps(connection, selected, needs, now):
         raise gap.error
 

@@ -35,7 +35,11 @@ LIMIT 1
 
 
 async def issue_tokens(store: Store, request: Request) -> Response:
-    """Answer POST /oauth/token."""
+    """Answer POST /oauth/token.
+
+    Raises:
+        TokenEndpointError: The request is refused.
+    """
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)

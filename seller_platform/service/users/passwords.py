@@ -75,6 +75,9 @@ def check_password(password: str, *personal: str) -> None:
 
     Args:
         personal: The e-mail address and the name of the user.
+
+    Raises:
+        InvalidValueError: It may not; the message says why.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         allowed = f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"

@@ -177,7 +177,11 @@ def set_status(database: Database, email: str, status: Literal["active", "closed
 
 @contextmanager
 def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]]:
-    """Begin a transaction, and yield its connection and the number of the user with an e-mail address."""
+    """Begin a transaction, and yield its connection and the number of the user with an e-mail address.
+
+    Raises:
+        RequestError: No user has it.
+    """
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
     with database.begin() as connection:
         user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
@@ -190,7 +194,11 @@ def open_user(database: Database, email: str) -> Iterator[tuple[Connection, int]
 
 
 def require_accounts(connection: Connection, user_id: int, email: str, account_keys: Sequence[str]) -> None:
-    """Refuse accounts that a user may not read."""
+    """Refuse accounts that a user may not read.
+
+    Raises:
+        RequestError: The user may not read one of them.
+    """
     granted = USER_ACCOUNTS.c
     statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
     allowed_keys = connection.execute(statement).scalars().all()

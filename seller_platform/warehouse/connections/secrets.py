@@ -102,7 +102,11 @@ def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened
 
 
 def split_keys(keys: str) -> tuple[str, ...]:
-    """Return the Fernet keys of a text."""
+    """Return the Fernet keys of a text.
+
+    Raises:
+        InvalidSettingError: One of them is not a Fernet key.
+    """
     fernet_keys = tuple(key.strip() for key in keys.split(","))
     try:
         for key in fernet_keys:
