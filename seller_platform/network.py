@@ -45,12 +45,21 @@ class Proxy:
 def http_client(
     url: str, *, transport: httpx.BaseTransport | None = None, limits: httpx.Limits | None = None, **options: Any
 ) -> httpx.Client:
-    """Return a client for the host of a URL.
+    """Return a client for the host of a URL of the upstream.
 
     Args:
         transport: Takes the place of connections, which are those of `transport_to`.
         options: As `httpx.Client` takes them.
+
+    Raises:
+        InvalidSettingError: It is no URL, or a variable names a proxy or certificates that cannot be used.
     """
+    try:
+        scheme = httpx.URL(url).scheme
+    except httpx.InvalidURL as error:
+        raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
+    if scheme not in _PORTS:
+        raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://")
     return httpx.Client(transport=transport or transport_to(url, limits), trust_env=False, **options)
 
 

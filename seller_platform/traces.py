@@ -26,7 +26,8 @@ _PROTOCOL = "http/protobuf"
 _TIMEOUT_SECONDS = 3  # an unreachable collector must not delay the end of a command for long
 _PROPAGATOR = TraceContextTextMapPropagator()
 
-Attributes = Mapping[str, str | int | float | bool | None]
+write_trace_headers = _PROPAGATOR.inject
+"""Adds the headers that name the current span to those of a request (W3C Trace Context)."""
 
 _provider: "TracerProvider | None" = None
 _tracer: Tracer = NoOpTracer()
@@ -62,7 +63,11 @@ def flush_traces() -> None:
 
 @contextmanager
 def span(
-    name: str, attributes: Attributes, *, kind: SpanKind = SpanKind.INTERNAL, headers: Mapping[str, str] | None = None
+    name: str,
+    attributes: Mapping[str, str | int | float],
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+    headers: Mapping[str, str] | None = None,
 ) -> Iterator[Span]:
     """Open a span for the block, as a child of the current span.
 
@@ -74,7 +79,7 @@ def span(
         # Without a collector, the ids of other processes enter neither logs nor requests.
         context=None if headers is None or _provider is None else _PROPAGATOR.extract(headers),
         kind=kind,
-        attributes=with_values(attributes),
+        attributes=attributes,
         record_exception=False,
         set_status_on_exception=False,
     ) as current:
@@ -89,18 +94,6 @@ def mark_failed(current: Span, error_type: str) -> None:
     """Set the span's status to error, and the type of the error as an attribute."""
     current.set_attribute("error.type", error_type)
     current.set_status(StatusCode.ERROR)
-
-
-def with_values(attributes: Attributes) -> dict[str, str | int | float | bool]:
-    """Return the attributes without those that are None, which a span cannot hold."""
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def trace_headers() -> dict[str, str]:
-    """Return the headers that name the current span to an upstream (W3C Trace Context)."""
-    carrier: dict[str, str] = {}
-    _PROPAGATOR.inject(carrier)
-    return carrier
 
 
 @contextmanager

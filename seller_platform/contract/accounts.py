@@ -4,6 +4,8 @@ import re
 from dataclasses import astuple, dataclass
 from zoneinfo import ZoneInfo
 
+from seller_platform.errors import UnusableAccountError
+
 DEFAULT_CONNECTION = "default"
 
 ACCOUNT_KEY = re.compile(r"[a-z]{2}-\d")
@@ -49,6 +51,18 @@ class Account:
         if self.seller_id and self.marketplace:
             return {"seller_id": self.seller_id, "marketplace_id": self.marketplace}
         return {"account_title": self.title}
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of the account's local days.
+
+        Raises:
+            UnusableAccountError: It names none, or none that exists.
+        """
+        zone = zone_or_none(self.timezone)
+        if zone is None:
+            raise UnusableAccountError(f"account {self.key}", self.problem or "")
+        return zone
 
     @property
     def problem(self) -> str | None:

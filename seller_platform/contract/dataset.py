@@ -121,7 +121,7 @@ class Dataset:
     @property
     def is_divisible(self) -> bool:
         """Whether a window may be read in parts; False where rows sum up their window."""
-        return self.is_dated and self.day is not None
+        return self.day is not None
 
     @property
     def slice_column(self) -> str:

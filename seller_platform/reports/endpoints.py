@@ -12,7 +12,6 @@ from typing import IO
 import msgspec
 
 from seller_platform.client.decoding.envelopes import KEYED, CutBody
-from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.bodies import StoredBody
@@ -110,7 +109,7 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
         RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
         UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
-    decoder = PageDecoder(ROWS_OF_ONE_REPORT, zone_of(account), local_day, currency=account.currency_code)
+    decoder = PageDecoder(ROWS_OF_ONE_REPORT, account.zone, local_day, currency=account.currency_code)
     query = ListQuery(ROWS_OF_ONE_REPORT, account)
 
     def read(body: StoredBody) -> tuple[int, int, RowDefects, set[str]]:

@@ -9,32 +9,32 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_855,
+    "root": 2_857,
     "cli": 5_143,
     "orchestration": 4_737,
     "service": 12_394,
     "sandbox": 2_968,
     "alerts": 612,
     "agents": 1_618,
-    "ingest": 2_376,
-    "client": 3_789,
+    "ingest": 2_377,
+    "client": 3_761,
     "warehouse": 11_449,
-    "contract": 1_303,
+    "contract": 1_314,
     "costs": 1_468,
     "ledgers": 288,
-    "reports": 1_292,
+    "reports": 1_291,
     "lake": 973,
     "sampling": 687,
     "books": 1_517,
     "marts": 2_283,
-    "tests": 55_970,
+    "tests": 55_971,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
 MOST_CALLED_ONCE_PERCENT = 13.4
 """The largest part of all private functions that may be called from one place only."""
 
-MOST_FUNCTIONS_OF_A_PAGE = {"functions": 87, "modules": 16, "deep": 13}
+MOST_FUNCTIONS_OF_A_PAGE = {"functions": 78, "modules": 16, "deep": 12}
 """How many own functions reading one page of orders may enter, in how many modules, and how deep they may nest."""
 
 

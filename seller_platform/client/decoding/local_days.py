@@ -9,9 +9,6 @@ from itertools import repeat
 from operator import add, itemgetter
 from zoneinfo import ZoneInfo
 
-from seller_platform.contract.accounts import Account, zone_or_none
-from seller_platform.errors import UnusableAccountError
-
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
 _HOUR, _REST = itemgetter(slice(0, 13)), itemgetter(slice(19, None))
 _CLOCK = "[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]"
@@ -24,18 +21,6 @@ _TIMESTAMP = re.compile(
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST_OFFSET = timedelta(hours=16)
-
-
-def zone_of(account: Account) -> ZoneInfo:
-    """Return the zone of an account.
-
-    Raises:
-        UnusableAccountError: It names none, or none that exists.
-    """
-    zone = zone_or_none(account.timezone)
-    if zone is None:
-        raise UnusableAccountError(f"account {account.key}", account.problem or "")
-    return zone
 
 
 class LocalDays:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
 from functools import cached_property, lru_cache, partial
+from itertools import repeat
 from operator import add, attrgetter, itemgetter
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from seller_platform.client.decoding.values import LARGEST_BIGINT, LARGEST_EXPON
 from seller_platform.client.http.characters import variants
 from seller_platform.contract import Column, Dataset, Kind, Window
 from seller_platform.contract.cost_periods import decimals_of
-from seller_platform.contract.currencies import MINOR_DIGITS, OTHER_MINOR_DIGITS
+from seller_platform.contract.currencies import MINOR_DIGITS, OTHER_MINOR_DIGITS, minor_digits
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
@@ -311,11 +312,11 @@ class PageDecoder:
                 continue
             currency = self._position_of.get(column.currency or "")
             codes = {self._currency} if currency is None else set(map(itemgetter(currency), rows))
-            digits = {code: OTHER_MINOR_DIGITS.get(code, MINOR_DIGITS) for code in codes}
-            if _least_exponent(list(map(itemgetter(number), rows))) >= -min(digits.values(), default=0):
+            fewest = min(map(OTHER_MINOR_DIGITS.get, codes, repeat(MINOR_DIGITS)), default=0)
+            if _least_exponent(list(map(itemgetter(number), rows))) >= -fewest:
                 continue
             for position, row in enumerate(rows):
-                most = digits[self._currency if currency is None else row[currency]]
+                most = minor_digits(self._currency if currency is None else row[currency])
                 if row[number] is not None and decimals_of(row[number]) > most:
                     excess[position][column.name] = str(row[number])
         return {EXCESS_DIGITS: excess} if excess else {}

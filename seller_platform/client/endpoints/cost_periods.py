@@ -6,7 +6,6 @@ from datetime import date
 
 import msgspec
 
-from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.decoding.values import exact_number, text_of
 from seller_platform.client.http.api import SellerApi
@@ -53,7 +52,7 @@ def read_products(
     api: SellerApi, account: Account, skus: Sequence[str], snapshot_day: date, sink: RowSink
 ) -> LoadFacts:
     """Read the cost periods of these products into the sink; without any product the list is empty."""
-    decoder = PageDecoder(PERIODS_OF_ONE_SKU, zone_of(account), snapshot_day, complete=_exact_periods)
+    decoder = PageDecoder(PERIODS_OF_ONE_SKU, account.zone, snapshot_day, complete=_exact_periods)
     of_products = replace(PERIODS_OF_ONE_SKU, split_by=SplitFilter(SKU, tuple(skus), required=True))
     name = f"{COST_PERIODS.name} of {account.key}"
     facts = read_list(api, ListQuery(of_products, account), decoder, sink, name, look_ahead=LOOK_AHEAD)

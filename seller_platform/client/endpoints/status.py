@@ -9,7 +9,7 @@ import httpx
 from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import fault_of, moment_of
 from seller_platform.contract.wire import SERVICE_STATUS
-from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
+from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.network import http_client
 
 
@@ -39,8 +39,6 @@ def probe(base_url: str, path: str = SERVICE_STATUS, *, timeout_seconds: float =
     try:
         with http_client(base_url, timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
             answer = http.get(base_url + path)
-    except httpx.InvalidURL as error:
-        raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
     except httpx.HTTPError as error:
         raise UpstreamUnavailableError(f"GET {path}", str(fault_of(error)), attempts=1) from None
     seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2

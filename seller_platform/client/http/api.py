@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
-from typing import IO, Any, Protocol, Self, TypeVar
+from typing import IO, Protocol, Self, TypeVar
 
 import httpx
 import msgspec
@@ -32,9 +32,9 @@ from seller_platform.client.http.responses import (
 )
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
-from seller_platform.errors import ErrorAnswerError, InvalidSettingError, UnreadableBodyError
+from seller_platform.errors import ErrorAnswerError, UnreadableBodyError
 from seller_platform.network import http_client
-from seller_platform.traces import mark_failed, span, trace_headers
+from seller_platform.traces import mark_failed, span, write_trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
 HEADERS = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING}
@@ -156,23 +156,31 @@ class SellerApi:
             accept: The media types that are accepted.
         """
         tally, name, digest = count(), f"GET {path}", b""
-        request = self._built("GET", path, params, None, tally)
-        request.headers["Accept"] = accept
+        extensions = {_TALLY: tally, _METER: self.meter}
+        request = self._http.build_request(
+            "GET",
+            self.base_url + path,
+            params=params,
+            headers={"Accept": accept},
+            timeout=self._timeout,
+            extensions=extensions,
+        )
 
         def attempt() -> Decoded:
             nonlocal digest
             former = digest
-            with self.budget.request(), open_answer(self._http, request, name) as (response, _):
-                has_body = response.status_code not in WITHOUT_BODY
-                if response.is_success:
-                    body = store_body(response, name, file, _DOWNLOAD, self._clock)
-                else:
-                    body, raw = None, read_answer(response, name, self._limits, self._clock)
-            if body is None:
-                if raw.status == 429:
-                    self.budget.shrink()
-                check_answer(raw, name, self._clock.now)
-                raise AssertionError("check_answer raises for every answer without success")
+            with self.budget.request():
+                with open_answer(self._http, request, name) as (response, _):
+                    body, has_body = None, response.status_code not in WITHOUT_BODY
+                    if response.is_success:
+                        body = store_body(response, name, file, _DOWNLOAD, self._clock)
+                    else:
+                        refused = read_answer(response, name, self._limits, self._clock)
+                if body is None:
+                    if refused.status == 429:
+                        self.budget.shrink()
+                    check_answer(refused, name, self._clock.now)
+                    raise AssertionError("check_answer raises for every answer without success")
             if body.start == b"<":
                 raise PassingFault("an HTML page instead of a report")
             digest = body.digest
@@ -248,19 +256,27 @@ class SellerApi:
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
         tally, name = count(), f"{method} {path}"
-        request = self._built(method, path, params, json, tally)
+        request = self._http.build_request(
+            method,
+            self.base_url + path,
+            params=params,
+            content=None if json is None else _JSON.encode(json),
+            headers=None if json is None else {"Content-Type": "application/json"},
+            timeout=self._timeout,
+            extensions={_TALLY: tally, _METER: self.meter},
+        )
         if idempotency_key is not None:
             request.headers[IDEMPOTENCY_KEY] = f'"{idempotency_key}"'
 
         def attempt() -> tuple[RawAnswer, Decoded]:
-            with self.budget.request(), open_answer(self._http, request, name) as (response, current):
-                raw = read_answer(response, name, self._limits, self._clock)
-                current.set_attribute("http.response.body.size", len(raw.body))
-            if raw.status == 429:
-                self.budget.shrink()
             try:
-                check_answer(raw, name, self._clock.now, is_keyed=idempotency_key is not None)
-                self.budget.grow()
+                with self.budget.request():
+                    with open_answer(self._http, request, name) as (response, current):
+                        raw = read_answer(response, name, self._limits, self._clock)
+                        current.set_attribute("http.response.body.size", len(raw.body))
+                    if raw.status == 429:
+                        self.budget.shrink()
+                    check_answer(raw, name, self._clock.now, is_keyed=idempotency_key is not None)
                 return raw, decode(raw.body)
             except UnreadableBodyError as error:
                 raise PassingFault.of(error, raw.body) from None
@@ -269,25 +285,6 @@ class SellerApi:
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless, digest=digest)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
         return Answer(raw.body, next(tally), is_computed, next_query_of(raw, request.url)), decoded
-
-    def _built(
-        self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]
-    ) -> httpx.Request:
-        extensions: dict[str, Any] = {_TALLY: tally, _METER: self.meter}
-        content = None if json is None else _JSON.encode(json)
-        headers = None if json is None else {"Content-Type": "application/json"}
-        try:
-            return self._http.build_request(
-                method,
-                self.base_url + path,
-                params=params,
-                content=content,
-                headers=headers,
-                timeout=self._timeout,
-                extensions=extensions,
-            )
-        except httpx.InvalidURL as error:
-            raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
 
 
 def _count(request: httpx.Request) -> None:
@@ -307,16 +304,16 @@ def open_answer(http: httpx.Client, request: httpx.Request, name: str) -> Iterat
 
     Raises:
         PassingFault: There was no answer, or it broke off while its body was read.
-        InvalidSettingError: The base URL cannot be requested.
     """
-    attributes = {
+    attributes: dict[str, str | int] = {
         "http.request.method": request.method,
         "url.template": name.partition(" ")[2],
         "server.address": request.url.host,
-        "server.port": request.url.port,
     }
+    if request.url.port is not None:
+        attributes["server.port"] = request.url.port
     with span(name, attributes, kind=SpanKind.CLIENT) as current:
-        request.headers.update(trace_headers())
+        write_trace_headers(request.headers)
         try:
             response = http.send(request, stream=True)
             current.set_attribute("http.response.status_code", response.status_code)

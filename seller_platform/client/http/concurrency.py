@@ -36,31 +36,31 @@ class RequestBudget:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Wait until one more request is allowed, and count it until the block ends."""
+        """Wait until one more request is allowed, and count it until the block ends.
+
+        A block that ends without an error is a success; enough of them allow one request more.
+        """
         with self._changed:
             while self.under_way >= self.allowed:
                 self._changed.wait()
             self.under_way += 1
+        is_success = False
         try:
             with self._shared:
                 yield
+            is_success = True
         finally:
             with self._changed:
                 self.under_way -= 1
-                self._changed.notify()
+                self._successes += is_success
+                if self._successes >= SUCCESSES_TO_GROW and self.allowed < self.limit:
+                    self.allowed, self._successes = self.allowed + 1, 0
+                self._changed.notify(2)  # two are allowed where the limit has grown
 
     def shrink(self) -> None:
         """Halve the requests that are allowed, because the upstream answered 429."""
         with self._changed:
             self.allowed, self._successes = max(1, self.allowed // 2), 0
-
-    def grow(self) -> None:
-        """Count a success; enough of them allow one request more."""
-        with self._changed:
-            self._successes += 1
-            if self._successes >= SUCCESSES_TO_GROW and self.allowed < self.limit:
-                self.allowed, self._successes = self.allowed + 1, 0
-                self._changed.notify()
 
 
 def in_threads(

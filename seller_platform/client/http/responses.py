@@ -123,11 +123,9 @@ def fault_of(error: httpx.HTTPError) -> PassingFault:
     """Return the fault for an error of httpx.
 
     Raises:
-        InvalidSettingError: The base URL cannot be requested, or a proxy refuses to.
+        InvalidSettingError: A proxy refuses the request.
         UpstreamError: The certificate of the host is not accepted.
     """
-    if isinstance(error, httpx.UnsupportedProtocol):
-        raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://") from None
     try:
         url = error.request.url
     except RuntimeError:

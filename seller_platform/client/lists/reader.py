@@ -191,7 +191,7 @@ class ListReader:
                 _check_end(page.refusal, query, is_announced=number <= (first.last_page or 1))
             if page is not None and page.rows and number > max(_MOST_PAGES, pages.last_announced):
                 raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
-        if pages.contradict_total:
+        if len(pages.rows) == 1 and pages.totals and pages.rows[0] != max(pages.totals):
             again = self.one(replace(query, as_of=None))
             pages.are_confirmed = (again.total, [*again.rows]) == (first.total, [*first.rows])
         return pages.result(duplicates)
@@ -330,6 +330,8 @@ class _Pages:
 
     Attributes:
         count: How many pages were added.
+        rows: The number of rows of each page that brought any.
+        totals: The rows that these pages announced for the whole list.
         last_announced: The last page that the counts of the first announce.
         have_ended: Whether two pages in a row brought no rows; after one of them, the counts may announce more.
         are_confirmed: Whether a second answer for the only page was the same.
@@ -341,10 +343,10 @@ class _Pages:
         self.last_announced = max(1, of_total, first.last_page or 1)
         self.have_ended = self.are_confirmed = False
         self._last, self._added_last, self.count = first, False, 0
-        self._rows: list[int] = []
+        self.rows: list[int] = []
         self._seen: set[int] = set()
         self._keys: set[int] = set()
-        self._totals: list[int] = []
+        self.totals: list[int] = []
         self._last_pages: list[int] = []
         self._pins: list[str | None] = []
         self._wrong_number = ""
@@ -359,11 +361,11 @@ class _Pages:
         self._pins.append(page.as_of)
         # Beyond the end of a list, upstreams announce no rows and no pages.
         if page.total is not None and (added or page.total or self.count == 1):
-            self._totals.append(page.total)
+            self.totals.append(page.total)
         if page.last_page and (added or self.count == 1):
             self._last_pages.append(page.last_page)
         if added:
-            self._rows.append(len(page.rows))
+            self.rows.append(len(page.rows))
             if page.current_page not in (None, self.count) and not self._wrong_number:
                 self._wrong_number = f"page {self.count} says that it is page {page.current_page}"
         return added
@@ -382,23 +384,18 @@ class _Pages:
     @property
     def expect_more(self) -> bool:
         """Whether another page is requested after those that are announced."""
-        rows = sum(self._rows)
+        rows = sum(self.rows)
         if not self._added_last:
             return False
-        if self._totals and rows != max(self._totals):
+        if self.totals and rows != max(self.totals):
             return True
         if self._first.as_of is not None:
             return self._last.as_of is not None
-        if max(self._last_pages, default=0) > len(self._rows) or (
-            not self._totals and self._query.dataset.source is Source.LIST
+        if max(self._last_pages, default=0) > len(self.rows) or (
+            not self.totals and self._query.dataset.source is Source.LIST
         ):
             return True
-        return is_full(self._first, self._query) and self._rows[-1] >= self._rows[0]
-
-    @property
-    def contradict_total(self) -> bool:
-        """Whether there is one page with rows, and it has more or fewer than were announced."""
-        return len(self._rows) == 1 and bool(self._totals) and self._rows[0] != max(self._totals)
+        return is_full(self._first, self._query) and self.rows[-1] >= self.rows[0]
 
     def result(self, duplicates: int) -> ReadResult:
         """Return the result of all pages.
@@ -406,20 +403,20 @@ class _Pages:
         Args:
             duplicates: Rows of the last page with the key of another one.
         """
-        rows, announced = sum(self._rows), max(self._totals, default=None)
+        rows, announced = sum(self.rows), max(self.totals, default=None)
         *pins, last = self._pins
         is_pinned = len(set(pins)) == 1 and pins[0] is not None and last is None and announced in (None, rows)
         # A single page is the whole list with as many rows as were announced, and without a total if it is not full.
         # One without rows that announces some was requested twice.
         is_whole = announced == rows or (announced is None and not is_full(self._first, self._query))
-        is_certain = not rows or (len(self._rows) == 1 and (is_whole or self.are_confirmed))
+        is_certain = not rows or (len(self.rows) == 1 and (is_whole or self.are_confirmed))
         doubt = None
-        if len(set(self._totals)) > 1:
-            moved = next(total for total in self._totals if total != self._totals[0])
-            doubt = f"the total went from {self._totals[0]} to {moved}"
-        contradiction = doubt or _contradiction(self._last_pages, len(self._rows))
+        if len(set(self.totals)) > 1:
+            moved = next(total for total in self.totals if total != self.totals[0])
+            doubt = f"the total went from {self.totals[0]} to {moved}"
+        contradiction = doubt or _contradiction(self._last_pages, len(self.rows))
         if not (doubt or is_pinned or is_certain):
-            what = "several pages" if len(self._rows) > 1 else "one page with another total"
+            what = "several pages" if len(self.rows) > 1 else "one page with another total"
             doubt = f"a list of {what} is read until two readings agree"
         contradiction = contradiction or ("" if announced == rows else self._wrong_number)
         notes = {CONTRADICTION: contradiction} if contradiction else {}

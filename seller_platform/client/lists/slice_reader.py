@@ -6,7 +6,6 @@ from datetime import date
 from functools import partial
 from operator import attrgetter
 
-from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError, contradiction_of, is_full
@@ -53,8 +52,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         UpstreamUnavailableError: It did not answer, or announced rows and sent none.
     """
     name = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
-    zone, slice_value = zone_of(account), window.start if window else snapshot_day
-    currency = account.currency_code
+    zone, currency = account.zone, account.currency_code
+    slice_value = window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone, slice_value, known=sink.known, currency=currency)
     query = ListQuery(dataset, account, window)
     try:
@@ -182,8 +181,9 @@ class SplitListReader:
             return ReadResult(announced=whole.total)
         firsts: list[Page] = []
         if len(windows) == 1:
-            parts = (replace(self._query, window=windows[0], value=value) for value in self._split_by.values)
-            firsts += map(self._reader.one, parts)
+            for value in self._split_by.values:
+                page = self._reader.one(replace(self._query, window=windows[0], value=value))
+                firsts.append(page)
             counts = (whole.total, *map(attrgetter("total"), firsts))
             self._ignored = counts if self._ignores(whole, firsts) else None
         if self._ignored is not None:

@@ -30,7 +30,6 @@ from seller_platform.errors import (
     INVALID_CLIENT,
     ContractViolationError,
     ErrorAnswerError,
-    InvalidSettingError,
     ReauthorizationRequiredError,
     SettingsError,
     TokenRefusedError,
@@ -219,8 +218,6 @@ class TokenEndpoint:
                     # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.
                     limits = BodyLimits(_LARGEST_ANSWER_BYTES, self._silence_seconds)
                     return read_answer(response, _REQUEST, limits, self._clock)
-        except httpx.InvalidURL as error:
-            raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
         except ContractViolationError as error:
             raise PassingFault(error.problem) from None
 

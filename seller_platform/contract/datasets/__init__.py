@@ -41,6 +41,3 @@ def dataset_named(name: str) -> Dataset:
             return dataset
     names = ", ".join(dataset.name for dataset in DATASETS)
     raise KeyError(f"there is no dataset {name!r}; the datasets are {names}")
-
-
-__all__ = ["DATASETS", "LISTS", "REFRESHED", "dataset_named"]

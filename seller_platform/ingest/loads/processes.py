@@ -35,7 +35,7 @@ from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.logs import are_json, write_json_logs
 from seller_platform.settings import Settings
-from seller_platform.traces import continued_span, flush_traces, send_traces, trace_headers
+from seller_platform.traces import continued_span, flush_traces, send_traces, write_trace_headers
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -143,10 +143,11 @@ class LoadingProcesses:
 
     def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
         """Load a slice as `load_slice` does, in one of the processes; where one has died, by the loader."""
-        process = self._idle.get()
+        process, headers = self._idle.get(), dict[str, str]()
+        write_trace_headers(headers)
         try:
             if not process.has_died:
-                return process.load(request, loader.now, loader.run_id, trace_headers())
+                return process.load(request, loader.now, loader.run_id, headers)
         except _DiedError:
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)

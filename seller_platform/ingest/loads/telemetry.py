@@ -9,7 +9,7 @@ from opentelemetry.trace import Span
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts, log_context
-from seller_platform.traces import span, with_values
+from seller_platform.traces import span
 from seller_platform.warehouse.loads.receipts import Receipt, Slice
 
 _LOG = logging.getLogger(__name__)
@@ -47,12 +47,12 @@ def _stored(current: Span, receipt: Receipt) -> Receipt:
         "body_bytes": receipt.body_bytes,
         "seconds": round(receipt.seconds, 3),
     }
-    current.set_attributes(with_values(_named(attributes)))
+    current.set_attributes(_named(attributes))
     values = (receipt.dataset, receipt.account, receipt.window, receipt.rows, receipt.verdict)
     _LOG.info("%s of %s, %s: %d rows, %s", *values, extra=facts(**attributes))
     return receipt
 
 
-def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
-    """Return the attributes with a prefix, because other libraries use the same names."""
-    return {f"seller_platform.{name}": value for name, value in attributes.items()}
+def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float]:
+    """Return the attributes that have a value, with a prefix, because other libraries use the same names."""
+    return {f"seller_platform.{name}": value for name, value in attributes.items() if value is not None}

@@ -16,7 +16,7 @@ from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import facts, log_context
 from seller_platform.service.errors import ApiError
 from seller_platform.service.metrics import Measures, endpoint_of, method_of, notes_of
-from seller_platform.traces import mark_failed, span, with_values
+from seller_platform.traces import mark_failed, span
 
 ErrorAnswer = Callable[[Request, Exception], Response]
 
@@ -91,9 +91,9 @@ def _report(current: Span, scope: Scope, method: str, *, status: int, seconds: f
     """Complete the span of a request and log its line."""
     endpoint, rows = endpoint_of(scope), notes_of(scope).rows or None
     current.update_name(f"{method_of(method)} {endpoint}")
-    current.set_attributes(
-        with_values({"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows})
-    )
+    current.set_attributes({"http.route": endpoint, "http.response.status_code": status})
+    if rows is not None:
+        current.set_attribute("seller_platform.rows", rows)
     if status >= 500:
         mark_failed(current, str(status))
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]

@@ -42,10 +42,10 @@ class KnownAccount:
         Raises:
             UnusableAccountError: The account cannot be read.
         """
-        zone, problem = zone_or_none(self.account.timezone), self.account.problem
-        if zone is None or problem is not None:
-            raise UnusableAccountError(f"account {self.key}", problem or "it has no time zone")
-        return zone
+        problem = self.account.problem
+        if problem is not None:
+            raise UnusableAccountError(f"account {self.key}", problem)
+        return self.account.zone
 
     @property
     def label(self) -> str:

@@ -231,7 +231,7 @@ def test_a_post_is_sent_again_only_where_it_was_not_acted_upon() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://upstream", "upstream", "http://up stream:x"])
 def test_a_base_url_that_cannot_be_called_is_a_setting_to_fix(url: str) -> None:
-    with SellerApi(url) as api, pytest.raises(InvalidSettingError):
+    with pytest.raises(InvalidSettingError), SellerApi(url) as api:
         api.get("/user/me")
 
 
