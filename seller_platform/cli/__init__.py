@@ -14,6 +14,7 @@
 - `completion`: the names that a shell completes
 - `doctor`: the checks of `seller-platform doctor`
 - `docs`: shows pages of documentation
+- `dbt`: sources and staging views for a dbt project
 - `pages`: the pages of documentation that are shipped
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON

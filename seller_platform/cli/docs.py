@@ -55,9 +55,15 @@ class PagesDocument(Document, frozen=True):
     metavar="FILE",
     help="Copy the notebook to a new file.",
 )
+@click.option(
+    "--dbt",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write sources and staging views for dbt into a folder of models.",
+)
 @click.option("--schema", metavar="COMMAND", help="Print the JSON Schema of what a command prints with --json.")
 @json_option(PageDocument, PagesDocument, DoneDocument)
-def docs(*, page: str | None, notebook: Path | None, schema: str | None, output: Output) -> None:
+def docs(*, page: str | None, notebook: Path | None, dbt: Path | None, schema: str | None, output: Output) -> None:
     """Show a page of the documentation; without PAGE, list all pages.
 
     In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
@@ -68,9 +74,13 @@ def docs(*, page: str | None, notebook: Path | None, schema: str | None, output:
     seller-platform docs connect
     seller-platform docs settings
     seller-platform docs --schema "costs plan"
+    seller-platform docs --dbt models/seller
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if notebook is not None:
         _copy_notebook(notebook, output)
+        return
+    if dbt is not None:
+        _write_dbt(dbt, output)
         return
     if schema is not None:
         group = click.get_current_context().find_root().command
@@ -121,6 +131,15 @@ def _copy_notebook(file: Path, output: Output) -> None:
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name")
     missing = "" if find_spec("jupyterlab") else "`pip install jupyterlab matplotlib` installs what shows it. "
     output.done(f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`.")
+
+
+def _write_dbt(folder: Path, output: Output) -> None:
+    from seller_platform.cli.dbt import write_dbt_files  # a page needs neither Dagster nor the warehouse
+    from seller_platform.cli.installation import open_stored_installation
+
+    with open_stored_installation() as installation, installation.database.connect() as connection:
+        files = write_dbt_files(connection, folder)
+    output.done(f"{folder} has sources.yml and {len(files) - 1} staging views. Write them again after an upgrade.")
 
 
 def schema_of(words: Sequence[str], group: click.Command) -> dict[str, Any]:

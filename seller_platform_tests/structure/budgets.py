@@ -10,8 +10,8 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_857,
-    "cli": 5_143,
-    "orchestration": 4_737,
+    "cli": 5_292,
+    "orchestration": 4_747,
     "service": 12_394,
     "sandbox": 2_968,
     "alerts": 612,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_517,
     "marts": 2_283,
-    "tests": 55_971,
+    "tests": 56_118,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

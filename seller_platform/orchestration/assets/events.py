@@ -71,12 +71,22 @@ def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
     """Return how old the newest rows of a dataset may become; None for any age.
 
     Dagster's daemon evaluates the policy. It is of an asset as a whole: an account that is not read does not make the
-    asset stale, its failures report that. Reports have no policy: an upstream may take days to write one, or fail.
+    asset stale, its failures report that.
+    """
+    if (windows := late_after(dataset)) is None:
+        return None
+    warn, fail = windows
+    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
+
+
+def late_after(dataset: Dataset) -> tuple[timedelta, timedelta] | None:
+    """Return the ages at which the newest rows of a dataset deserve a warning and an error.
+
+    Reports have none: an upstream may take days to write one, or fail.
     """
     if dataset.source is Source.REPORT:
         return None
-    warn, fail = _DISCOVERY if dataset.slicing is Slicing.CONNECTION else _DAILY
-    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
+    return _DISCOVERY if dataset.slicing is Slicing.CONNECTION else _DAILY
 
 
 def event_asset(spec: dg.AssetSpec, **options: Any) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
