@@ -1,6 +1,6 @@
 """The accounts of the books to which journal entries post the ledger.
 
-`DEFAULT_ACCOUNTS` has an account for each line of the standard formula of profit, and for taxes.
+`DEFAULT_ACCOUNTS` has an account for each kind of entry that marketplaces are known to post.
 SELLER_PLATFORM_JOURNAL_ACCOUNTS names a file with accounts of one's own instead:
 
     balance: {name: Marketplace balance, code: "1250"}    # what the marketplace owes: not yet paid out
@@ -15,12 +15,15 @@ SELLER_PLATFORM_JOURNAL_ACCOUNTS names a file with accounts of one's own instead
 An entry belongs to the first line that names it, as in a formula. What no line names has no account: a check fails.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seller_platform.marts.rules.files import EntryPattern, Node, RulesFile, like_pattern
-from seller_platform.marts.rules.formulas import PAYOUTS, STANDARD
+from psycopg import sql
+
+from seller_platform.marts.rules.files import ANY, EntryPattern, Node, RulesFile, like_pattern
+from seller_platform.marts.rules.formulas import PAYOUTS, names_entry
 
 BALANCE = "balance"
 """The line of what was earned and is not paid out."""
@@ -90,28 +93,114 @@ class JournalAccounts:
             ],
         }
 
+    @property
+    def is_payout(self) -> sql.Composed:
+        """The condition for entries of the line PAYOUTS, from their columns `transaction_type` and `description`."""
+        place = [line.name for line in self.lines].index(PAYOUTS)
+        earlier = [entry for line in self.lines[:place] for entry in line.entries]
+        conditions = [names_entry(self.lines[place].entries), *([names_entry(earlier)] if earlier else [])]
+        return sql.SQL(" AND NOT ").join(conditions)
+
 
 def _default_accounts() -> JournalAccounts:
-    accounts = {
-        "payments": ("Marketplace sales", "4000"),
-        PAYOUTS: ("Marketplace payouts", "1260"),
-        "storage_fees": ("Storage fees", "6020"),
-        "subscription_fees": ("Marketplace subscriptions", "6030"),
-        "advertising_fees": ("Marketplace advertising", "6040"),
-        "selling_fees": ("Selling fees", "6010"),
-        "refunds": ("Marketplace refunds", "4010"),
-        "reimbursements": ("Marketplace reimbursements", "4020"),
-        "advertising": ("Marketplace advertising", "6040"),
-        "storage": ("Storage fees", "6020"),
-        "subscriptions": ("Marketplace subscriptions", "6030"),
-    }
-    lines = [JournalLine(line.name, _account(*accounts[line.name]), line.entries) for line in STANDARD.lines]
-    taxes = JournalLine("taxes", _account("Marketplace taxes", "2250"), (EntryPattern("*Tax*"), EntryPattern("*tax*")))
-    return JournalAccounts(_account("Marketplace balance", "1250"), (*lines, taxes))
+    """Return accounts for every entry that marketplaces are known to post.
+
+    Parts of orders and refunds are named by whole descriptions, because the description of an order may be the name of
+    a product. So they stand behind the fees, and before the payments, whose types have all descriptions.
+    """
+    balance = BookAccount("Marketplace balance", "1250", "Tax Exempt")
+    lines = [
+        _line(PAYOUTS, "Marketplace payouts 1260", types=["Transfer*", "Payout*", "Disbursement*"]),
+        _line("storage_fees", "Storage fees 6020", of_type="Fee", descriptions=["*torage*"]),
+        _line("subscription_fees", "Marketplace subscriptions 6030", of_type="Fee", descriptions=["*ubscription*"]),
+        _line("advertising_fees", "Marketplace advertising 6040", of_type="Fee", descriptions=["*dvertis*"]),
+        _line("selling_fees", "Selling fees 6010", types=["Fee"]),
+        _line(
+            "taxes_withheld",
+            "Marketplace tax withheld 2260",
+            types=["*ithh*", "*acilitator*"],
+            descriptions=["*acilitatorTax*", "*acilitator tax*", "*axWithheld*", "*ax withheld*", "*ithheld tax*"],
+        ),
+        _line(
+            "taxes",
+            "Marketplace taxes 2250",
+            types=["*Tax*", "*tax*", "VAT*", "GST*"],
+            descriptions=[
+                *("Tax", "Product tax", "Sales tax", "Product sales tax", "Shipping tax", "ShippingTax"),
+                *("Gift wrap tax", "GiftwrapTax", "TaxDiscount", "VAT", "GST"),
+            ],
+        ),
+        _line(
+            "shipping",
+            "Shipping income 4030",
+            descriptions=["Shipping", "Shipping charge", "ShippingCharge", "Shipping credit", "Shipping credits"],
+        ),
+        _line(
+            "gift_wrap",
+            "Gift wrap income 4040",
+            types=["Gift*rap*"],
+            descriptions=["Gift wrap", "GiftWrap", "Giftwrap", "Gift wrap credit", "Gift wrap credits"],
+        ),
+        _line(
+            "promotions",
+            "Promotional rebates 4050",
+            types=["Promotion*", "*ebate*"],
+            descriptions=["Promotion", "Promotional rebate", "Promotional rebates", "Promotional discount", "Discount"],
+        ),
+        _line("payments", "Marketplace sales 4000", types=["Order"]),
+        _line("refunds", "Marketplace refunds 4010", types=["Refund"]),
+        _line("liquidations", "Liquidation sales 4060", types=["*iquidation*"]),
+        _line(
+            "reserves_released",
+            "Marketplace reserve 1255",
+            types=["*eserve*elease*", "*elease*eserve*", "*eserveCredit*"],
+            descriptions=["Previous Reserve*", "*eserve*elease*", "*elease*eserve*", "*eserveCredit*"],
+        ),
+        _line(
+            "reserves_held",
+            "Marketplace reserve 1255",
+            types=["*eserve*"],
+            descriptions=["Current Reserve*", "Reserve*"],
+        ),
+        _line("loans", "Marketplace loans 2270", types=["*Loan*", "*loan*", "*Lending*"], descriptions=["Loan*"]),
+        _line(
+            "reimbursements",
+            "Marketplace reimbursements 4020",
+            types=["*eimbursement*", "SAFE-T*"],
+            descriptions=["*eimbursement*"],
+        ),
+        _line(
+            "advertising",
+            "Marketplace advertising 6040",
+            types=["*dvertis*", "*ponsored*"],
+            descriptions=["*dvertis*", "*ponsored*"],
+        ),
+        _line("storage", "Storage fees 6020", types=["*torage*"], descriptions=["*torage*"]),
+        _line(
+            "subscriptions", "Marketplace subscriptions 6030", types=["*ubscription*"], descriptions=["*ubscription*"]
+        ),
+        _line(
+            "claims", "Marketplace refunds 4010", types=["*efund*", "*hargeback*", "A-to-z*", "*laim*", "*etrocharge*"]
+        ),
+        _line("other_fees", "Other marketplace fees 6050", types=["*Fee*", "*fee*", "*Service*", "*ommission*"]),
+        _line("debts", "Marketplace payouts 1260", types=["Debt*"]),
+        _line("adjustments", "Marketplace adjustments 4070", types=["*djustment*"], descriptions=["*djustment*"]),
+    ]
+    return JournalAccounts(balance, tuple(lines))
 
 
-def _account(name: str, code: str) -> BookAccount:
-    return BookAccount(name, code, "Tax Exempt")
+def _line(
+    line: str, account: str, *, types: Sequence[str] = (), of_type: str = ANY, descriptions: Sequence[str] = ()
+) -> JournalLine:
+    """Return a line of the default accounts.
+
+    Args:
+        account: Its name, a blank and its code.
+        of_type: The type of the entries that have the descriptions.
+    """
+    name, _, code = account.rpartition(" ")
+    entries = (*map(EntryPattern, types), *(EntryPattern(of_type, each) for each in descriptions))
+    return JournalLine(line, BookAccount(name, code, "Tax Exempt"), entries)
 
 
 DEFAULT_ACCOUNTS = _default_accounts()

@@ -219,13 +219,23 @@ HAVING sum(debit) <> sum(credit) OR min(least(debit, credit)) <> 0
     OR count(DISTINCT (entry_date, booked_month, kind)) > 1
 """
 
+# The first row of each type that no line names has the line to paste; it stands before other rows of the type.
 _UNBOOKABLE = """
 SELECT local_day, transaction_type, description, amount, currency,
        CASE WHEN currency = {no_currency} THEN 'no currency' WHEN amount IS NULL THEN 'no amount' ELSE 'no account' END
-           AS problem
-FROM ({unbooked} SELECT * FROM posted WHERE sign >= 0) AS posted
-WHERE line = {unmapped} OR amount IS NULL OR currency = {no_currency}
-ORDER BY local_day, transaction_type, description
+           AS problem,
+       CASE WHEN line = {unmapped} AND nth = 1 THEN
+           format('`- {{line: type_%%s, name: Other marketplace entries, code: "6090", entries: [{{type: %%s}}]}}`',
+                  left(coalesce(nullif(btrim(regexp_replace(lower(type), '[^a-z0-9]+', '_', 'g'), '_'), ''),
+                                left(md5(type), 6)), 58),
+                  to_json(type))
+       END AS paste
+FROM (
+    SELECT *, row_number() OVER (PARTITION BY line, type ORDER BY local_day, description) AS nth
+    FROM ({unbooked} SELECT * FROM posted WHERE sign >= 0) AS posted
+    WHERE line = {unmapped} OR amount IS NULL OR currency = {no_currency}
+) AS numbered
+ORDER BY nth, local_day, transaction_type, description
 """
 
 _CHART = """
@@ -336,9 +346,9 @@ def journal_of(accounts: JournalAccounts) -> Mart:
                 "every_entry_has_an_account",
                 "Each entry of the ledger has an amount, a currency, and an account of the books.",
                 sql.SQL(_UNBOOKABLE).format(**names),
-                repair="name the type in the file of SELLER_PLATFORM_JOURNAL_ACCOUNTS "
-                "(`seller-platform docs month-end` shows one); have the upstream correct a missing amount or currency, "
-                "and load the month",
+                repair="paste the line below `lines:` of the file of SELLER_PLATFORM_JOURNAL_ACCOUNTS, with an account "
+                "of yours (`seller-platform docs month-end` shows a whole file); have the upstream correct a missing "
+                "amount or currency, and load the month",
             ),
         ),
         chart=Chart(

@@ -7,16 +7,19 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from sqlalchemy import text
 
 from seller_platform.books.journal_accounts import DEFAULT_ACCOUNTS, accounts_of
+from seller_platform.books.journal_entries import PENDING, journal_of, rows_of_ledger
 from seller_platform.cli.pages import PAGES
 from seller_platform.contract import Window
 from seller_platform.errors import SettingsError
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.derived.builds import Build
 from seller_platform.warehouse.derived.registry import MARTS, marts_with
-from seller_platform_tests.support.shop import MONTHS, Shop, mart_named
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform_tests.support.shop import MARCH, MONTHS, Shop, mart_named
 
 JOURNAL = mart_named("journal_entries")
 OWN = """\
@@ -196,6 +199,90 @@ def test_an_error_of_a_file_of_accounts_names_its_line(tmp_path: Path, old: str,
 
     with pytest.raises(SettingsError, match=rf"^SELLER_PLATFORM_JOURNAL_ACCOUNTS: .*accounts\.yaml, {problem}"):
         accounts_of(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ['Mystery \'n "Co"', "Balance", "返金調整", "payouts", "%", "", pytest.param("Mystery" * 20, id="long")]
+)
+def test_the_line_to_paste_names_what_no_line_named(shop: Shop, tmp_path: Path, kind: str) -> None:
+    (default,) = re.findall(
+        r"```yaml\n(.*?)```", next(page.text for page in PAGES if page.name == "month-end"), re.DOTALL
+    )
+    shop.post("2026-03-02", kind, "-3.00")
+    for _ in range(5):
+        shop.post("2026-03-01", "Another", "-4.00")
+    (refused,) = (each for each in shop.build(JOURNAL).check_results if not each.passed)
+    pasted = re.findall("`(- [^`]*)`", str(refused.described(JOURNAL, 1)["next_step"]))
+
+    path = _written(tmp_path, default + "".join(f"  {each}\n" for each in pasted))
+    build = shop.build(journal_of(accounts_of(path)))
+
+    assert len(pasted) == 2
+    assert _failed(build) == []
+    assert {row[4:] for row in _lines(shop) if row[3] != "balance"} == {
+        ("Other marketplace entries", Decimal("20.00"), 5),
+        ("Other marketplace entries", Decimal("3.00"), 1),
+    }
+
+
+_PARTS = {
+    ("Order", "Principal"): "payments",
+    ("Order", "Relaxing taxi shipping gift wrap, reserved"): "payments",  # the name of a product
+    ("Order", "Tax"): "taxes",
+    ("Order", "Shipping"): "shipping",
+    ("Order", "ShippingTax"): "taxes",
+    ("Order", "Gift wrap credits"): "gift_wrap",
+    ("Order", "Promotional rebates"): "promotions",
+    ("Order", "MarketplaceFacilitatorTax-Principal"): "taxes_withheld",
+    ("Refund", "Tax"): "taxes",
+    ("Refund", "Mug"): "refunds",
+    ("Fee", "Tax"): "selling_fees",
+    ("Fee", "Storage"): "storage_fees",
+    ("Tax withheld", None): "taxes_withheld",
+    ("Withholding tax", None): "taxes_withheld",
+    ("Sales tax", None): "taxes",
+    ("Adjustment", "Balance correction"): "adjustments",
+    ("Adjustment", "FBA Inventory Reimbursement - Damaged"): "reimbursements",
+    ("Adjustment", "ReserveCredit"): "reserves_released",
+    ("other-transaction", "Previous Reserve Amount Balance"): "reserves_released",
+    ("other-transaction", "Current Reserve Amount"): "reserves_held",
+    ("Reserve release", None): "reserves_released",
+    ("Reserve hold", None): "reserves_held",
+    ("Liquidations", "Storage box"): "liquidations",
+    ("Liquidations Adjustments", None): "liquidations",
+    ("Service Fee", "Cost of Advertising"): "advertising",
+    ("Service Fee", "Subscription"): "subscriptions",
+    ("FBA Inventory Fee", "FBA storage fee"): "storage",
+    ("FBA Inventory Fee", "Removal order"): "other_fees",
+    ("Shipping Services", "Label"): "other_fees",
+    ("Chargeback Refund", None): "claims",
+    ("A-to-z Guarantee Claim", None): "claims",
+    ("Loan repayment", None): "loans",
+    ("Debt", "Card"): "debts",
+    ("Transfer", "To your account"): "payouts",
+}
+
+
+def test_each_kind_that_marketplaces_post_has_a_line_by_default(shop: Shop) -> None:
+    for day, (kind, description) in enumerate(_PARTS):
+        moment = f"2026-03-{1 + day % 28:02}T12:00:00-08:00"
+        shop.insert("transactions", (moment, kind, None, None, description, 1, f"{day}.01", "USD", None, moment[:10]))
+
+    build = shop.build(JOURNAL)
+
+    query = sql.SQL(
+        "WITH span AS (SELECT -1::bigint AS after, {}::bigint AS upto), {} SELECT type, says, line FROM posted"
+    )
+    days = {"account": "us-1", "first_day": MARCH.start, "end_day": MARCH.end}
+    with shop.database.begin() as connection:
+        statement = query.format(sql.Literal(PENDING), rows_of_ledger(DEFAULT_ACCOUNTS))
+        lines = {(kind, says): line for kind, says, line in driver_of(connection).execute(statement, days)}
+    assert _failed(build) == []
+    assert lines == {(kind, says or ""): line for (kind, says), line in _PARTS.items()}
+    assert {*lines.values()} == {line.name for line in DEFAULT_ACCOUNTS.lines} - {
+        "subscription_fees",
+        "advertising_fees",
+    }
 
 
 def test_by_default_each_line_has_a_name_and_a_code() -> None:

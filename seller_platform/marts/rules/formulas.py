@@ -21,7 +21,7 @@ An entry belongs to the first line that names it; letters must match in case, an
 type or description, entries with any are named, and those without one, too; `""` names those without.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -87,10 +87,7 @@ class Formula:
     def line_of_entry(self) -> sql.Composable:
         """The SQL expression for the line of an entry, from its columns `transaction_type` and `description`."""
         cases = [
-            sql.SQL("WHEN {} THEN {}").format(
-                sql.SQL(" OR ").join(map(_condition, line.entries)), sql.Literal(line.name)
-            )
-            for line in self.lines
+            sql.SQL("WHEN {} THEN {}").format(names_entry(line.entries), sql.Literal(line.name)) for line in self.lines
         ]
         if not cases:
             return sql.Literal(OTHER)
@@ -175,6 +172,11 @@ def _part(file: RulesFile, node: Node, key: str) -> Part:
     if text.lower() not in _BOOLEANS:
         raise file.error(node, f"{key} is {text!r}; write yes or no")
     return Part.COUNTED if _BOOLEANS[text.lower()] else Part.NOT_COUNTED
+
+
+def names_entry(patterns: Sequence[EntryPattern]) -> sql.Composed:
+    """Return the condition, in brackets, for the entries that any of the patterns names."""
+    return sql.SQL("({})").format(sql.SQL(" OR ").join(map(_condition, patterns)))
 
 
 def _condition(pattern: EntryPattern) -> sql.Composable:
