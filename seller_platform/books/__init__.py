@@ -3,8 +3,10 @@
 - `capability`: what this folder contributes
 - `settings`: which accounts entries are posted to
 - `journal_accounts`: the account of the books of each entry of the ledger
+- `chart_of_accounts`: the accounts and tax rates that an organisation has in Xero
 - `journal_entries`: the mart with the entries that an accountant books
-- `closing`: closes a month, and lists closed months
+- `months`: lists the months, with payouts and what is owed
+- `closing`: closes a month
 - `line_rows`: the rows of the ledger from which a line was summed
 - `explaining`: shows them
 - `import_files`: booked lines as CSV files for QuickBooks and Xero

@@ -6,26 +6,26 @@ booked of it, is an adjusting entry of the open month, which is the first one af
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Literal
+from datetime import date, timedelta
+from typing import Any, Literal
 
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
+from psycopg.rows import class_row, namedtuple_row
 from sqlalchemy import Connection
 
-from seller_platform.books.journal_accounts import BALANCE, JournalAccounts
+from seller_platform.books.chart_of_accounts import ChartOfAccounts
+from seller_platform.books.journal_accounts import JournalAccounts
 from seller_platform.books.journal_entries import journal_of
+from seller_platform.books.months import BookMonth, months_of
 from seller_platform.books.tables import BOOKED_LINES
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
-from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, InputProblemError, RequestError
 from seller_platform.marts.common_queries import NO_CURRENCY
-from seller_platform.marts.rules.formulas import PAYOUTS
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.derived.builds import Build, build_partition, lock_name
 from seller_platform.warehouse.derived.declaration import Mart
@@ -71,6 +71,12 @@ WHERE dataset = %(table)s AND account = %(account)s AND month = ANY (%(months)s)
 ORDER BY month LIMIT 1
 """  # noqa: S608  # a constant
 
+_POSTED = """
+SELECT DISTINCT account_name, account_code, tax_rate FROM marts.journal_entries
+WHERE account = %(account)s AND ledger_month = ANY (%(months)s) AND booked_month = %(month)s AND debit <> credit
+ORDER BY account_code, account_name
+"""
+
 # A partition has the rows of loads up to the newest one that its build read. One that was built with other accounts is
 # adjusted in a later month.
 _BOOK = """
@@ -96,94 +102,6 @@ SELECT {columns} FROM (SELECT *, booked_month AS month FROM marts.journal_entrie
 JOIN platform.bookings USING (account, ledger_month, month)
 WHERE account = %(account)s AND month = %(month)s
 """).format(columns=sql.SQL(", ").join(sql.Identifier(column.name) for column in BOOKED_LINES.columns))
-
-_MONTHS = sql.SQL("""
-WITH closed AS MATERIALIZED (
-    SELECT account, month, booked_at, booked_by FROM platform.bookings
-    WHERE ledger_month = month AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s))
-),
-posted AS MATERIALIZED (
-    SELECT account, CAST(date_trunc('month', CAST(local_day AS timestamp)) AS date) AS month, false AS is_booked,
-           coalesce(stored.currency, own.currency_code, %(no_currency)s) AS currency, sum(amount) AS amount,
-           0 AS paid_out
-    FROM seller.transactions AS stored JOIN platform.accounts AS own ON own.key = stored.account
-    WHERE %(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)
-    GROUP BY 1, 2, 4
-    UNION ALL
-    SELECT account, month, true, currency, sum(debit - credit) FILTER (WHERE line = %(balance)s),
-           sum(debit - credit) FILTER (WHERE line = %(payouts)s)
-    FROM platform.booked_lines JOIN closed USING (account, month)
-    GROUP BY account, month, currency
-),
-months AS (
-    SELECT account, CAST(month AS date) AS month, first_closed, last_closed
-    FROM (
-        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed
-        FROM (SELECT DISTINCT account FROM posted UNION SELECT account FROM closed) AS of_books
-        LEFT JOIN closed USING (account) GROUP BY account
-    ) AS own
-    CROSS JOIN LATERAL generate_series(CAST(coalesce(first_closed, %(last_over)s) AS timestamp),
-                                       greatest(last_closed, %(this_month)s), interval '1 month') AS month
-),
-sums AS (
-    SELECT months.account, months.month, currency, sum(paid_out) FILTER (WHERE posted.month = months.month) AS paid_out,
-           sum(amount) FILTER (WHERE counts AND posted.month < months.month) AS opening_balance,
-           sum(amount) FILTER (WHERE counts AND posted.month <= months.month) AS balance
-    FROM months JOIN posted USING (account)
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN months.month <= last_closed THEN is_booked OR posted.month < first_closed
-                    ELSE NOT is_booked END AS counts
-    ) AS counted
-    GROUP BY months.account, months.month, currency
-),
-of_currencies AS (
-    SELECT account, month, jsonb_object_agg(currency, round(coalesce(paid_out, 0), {digits})::text) AS paid_out,
-           jsonb_object_agg(currency, round(coalesce(opening_balance, 0), {digits})::text) AS opening_balance,
-           jsonb_object_agg(currency, round(coalesce(balance, 0), {digits})::text) AS balance
-    FROM sums GROUP BY account, month
-),
-lines AS (
-    SELECT account, month, count(DISTINCT number) AS entries,
-           count(DISTINCT number) FILTER (WHERE kind = 'adjusting') AS adjusting_entries
-    FROM platform.booked_lines JOIN closed USING (account, month)
-    GROUP BY account, month
-)
-SELECT account, to_char(month, 'YYYY-MM') AS month, booked_at AS closed_at, booked_by AS closed_by,
-       coalesce(entries, 0) AS entries, coalesce(adjusting_entries, 0) AS adjusting_entries,
-       coalesce(opening_balance, '{{}}') AS opening_balance, coalesce(paid_out, '{{}}') AS paid_out,
-       coalesce(balance, '{{}}') AS balance
-FROM months LEFT JOIN of_currencies USING (account, month) LEFT JOIN lines USING (account, month)
-LEFT JOIN closed USING (account, month)
-ORDER BY months.account, months.month
-""").format(digits=digits_of(sql.Identifier("currency")))
-
-
-class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A month of an account in the books; what is owed is there in every currency.
-
-    Attributes:
-        month: As 2026-03.
-        closed_at: When it was closed; null for a month that is open, which is as the ledger is now.
-        entries: How many journal entries were booked, those that adjust earlier months among them.
-        opening_balance: What the marketplace owed before the month. Of the first month that is closed it is the sum of
-            the whole stored ledger before it: book that as the opening balance.
-        paid_out: What was posted to the account of payouts; a debit is positive.
-        balance: What the marketplace owes after the month.
-    """
-
-    account: str
-    month: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")]
-    closed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None
-    closed_by: str | None
-    entries: int
-    adjusting_entries: int
-    opening_balance: dict[str, str]
-    paid_out: dict[str, str]
-    balance: dict[str, str]
-
-    @property
-    def window(self) -> Window:
-        return Window.month_of(read_month(self.month))
 
 
 class UnsettledDays(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -218,18 +136,6 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unsettled: UnsettledDays | None
 
 
-def book_months(database: Database, accounts: Sequence[str] | None = None) -> list[BookMonth]:
-    """Return the months of accounts with a ledger from the first closed one to the present, by account and month.
-
-    Of an account that has closed none, they begin with the newest month that is over.
-
-    Args:
-        accounts: The keys of the accounts; None for all.
-    """
-    with database.begin() as connection:
-        return _months(connection, accounts)
-
-
 def close_month(
     database: Database,
     account: KnownAccount,
@@ -237,6 +143,7 @@ def close_month(
     accounts: JournalAccounts,
     *,
     closed_by: str,
+    chart: ChartOfAccounts | None = None,
     adaptive: bool = True,
     unsettled: bool = False,
 ) -> tuple[Closing, Sequence[Build]]:
@@ -245,6 +152,7 @@ def close_month(
     Args:
         month: A calendar month of the account's time zone.
         accounts: The accounts of the books.
+        chart: The accounts that Xero has; None if it does not matter.
         adaptive: As in `lookbacks`, for which days have settled.
         unsettled: Book days, too, that may still change.
 
@@ -253,7 +161,7 @@ def close_month(
 
     Raises:
         RequestError: The month is not over, an earlier one is not closed, it was never read whole, or may still change.
-        RequestError: Another account has the same ledger, and its month is closed.
+        RequestError: Another account has the same ledger, and its month is closed; or Xero would refuse a line.
         InputProblemError: The slice of the ledger has a problem.
         CheckFailedError: A check of the entries fails.
     """
@@ -262,7 +170,7 @@ def close_month(
     lookback = lookbacks(database, [TRANSACTIONS], [account.key], adaptive=adaptive)[TRANSACTIONS.name, account.key]
     with holding(database, f"books|{account.key}") as connection:
         with connection.begin():
-            former = [each for each in _months(connection, [account.key]) if each.closed_at]
+            former = [each for each in months_of(connection, accounts, [account.key]) if each.closed_at]
             of_days = of_month | {"lookback": lookback, "last_day": month.last_day, "no_currency": NO_CURRENCY}
             with driver_of(connection).cursor(row_factory=class_row(UnsettledDays)) as cursor:
                 days = cursor.execute(_UNSETTLED, of_days).fetchone()
@@ -296,23 +204,12 @@ def close_month(
                 "months": [each.start for each in current],
             }
             _expect_checks(connection, account, bound)
+            if chart:
+                with driver_of(connection).cursor(row_factory=namedtuple_row) as cursor:
+                    chart.expect(cursor.execute(_POSTED, bound))
             _book(connection, account, month, bound)
-            (closed,) = (each for each in _months(connection, [account.key]) if each.window == month)
+            (closed,) = (each for each in months_of(connection, accounts, [account.key]) if each.window == month)
     return Closing(closed=closed, result="closed", unsettled=days), builds
-
-
-def _months(connection: Connection, accounts: Sequence[str] | None) -> list[BookMonth]:
-    this_month = Window.month_of(utc_now().date()).start
-    bound = {
-        "accounts": accounts and list(accounts),
-        "payouts": PAYOUTS,
-        "balance": BALANCE,
-        "no_currency": NO_CURRENCY,
-        "this_month": this_month,
-        "last_over": Window.month_of(this_month - timedelta(days=1)).start,
-    }
-    with driver_of(connection).cursor(row_factory=class_row(BookMonth)) as cursor:
-        return cursor.execute(_MONTHS, bound).fetchall()
 
 
 def _expect_turn(account: KnownAccount, month: Window, former: Sequence[BookMonth]) -> None:

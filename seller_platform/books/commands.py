@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from seller_platform.books.closing import BookMonth, Closing, book_months, close_month
+from seller_platform.books.chart_of_accounts import chart_of
+from seller_platform.books.closing import Closing, close_month
 from seller_platform.books.import_files import PROGRAMS, import_files
 from seller_platform.books.journal_accounts import accounts_of
+from seller_platform.books.months import BookMonth, book_months
 from seller_platform.books.settings import BooksSettings
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads, user_name
 from seller_platform.cli.output import Document, Outcome, Output, json_option
@@ -68,6 +70,7 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
     with open_stored_installation() as installation:
         settings, chosen = installation.settings, _chosen(installation, chosen_accounts)
         books = accounts_of(settings.of(BooksSettings).journal_accounts)
+        chart = chart_of(settings.of(BooksSettings).chart_of_accounts)
         with output.progress("Closing", len(chosen)) as show:
             for account in chosen:
                 try:
@@ -77,6 +80,7 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
                         Window.month_of(month),
                         books,
                         closed_by=user_name(),
+                        chart=chart,
                         adaptive=settings.lookback == "adaptive",
                         unsettled=unsettled,
                     )
@@ -106,14 +110,22 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
 def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     """List the months from the first closed one on, with what was paid out and what the marketplace owes.
 
-    What is owed follows from the whole stored ledger. The opening balance of the month that is closed first is to be
-    booked before. Without a closed month, the list begins with the newest month that is over.
+    What is owed (the balance) follows from the whole stored ledger. The opening balance of the month that is closed
+    first is to be booked before. Without a closed month, the list begins with the newest month that is over. The next
+    payout is expected as many days after the last one as usually lie between two.
     """
     with open_stored_installation() as installation:
         keys = [each.key for each in _chosen(installation, chosen_accounts)] if chosen_accounts else None
-        months = book_months(installation.database, keys)
+        books = accounts_of(installation.settings.of(BooksSettings).journal_accounts)
+        months = book_months(installation.database, books, keys)
     output.document(MonthsDocument(months=months))
     output.table("Months", months, _COLUMNS)
+    for each in months:
+        for currency, payout in each.next_payout.items():
+            output.line(
+                f"{each.account}: {payout.amount} {currency} is owed now, {each.opening_balance[currency]} was before "
+                f"{each.month}; the next payout is expected on {payout.day}."
+            )
     if not any(each.closed_at for each in months):
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
 
@@ -127,6 +139,7 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     type=click.Choice(list(PROGRAMS)),
     help="The program that imports the files: QuickBooks Online or Xero.",
 )
+@click.option("--day-first", is_flag=True, help="Write days for QuickBooks as DD/MM/YYYY, as most regions read them.")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -135,19 +148,31 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
 )
 @account_option
 @json_option(FilesDocument)
-def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[str, ...], output: Output) -> None:
+def export(
+    *, month: date, program: str, day_first: bool, folder: Path, chosen_accounts: tuple[str, ...], output: Output
+) -> None:
     """Write the journal entries of MONTH, which is closed, as CSV files for a program of accounting.
 
-    QuickBooks gets one file. Xero gets one for each currency, and several where it has more than 300 lines. With
-    --account, each account has files of its own, whose names have its key.
+    A file for QuickBooks has at most 1,000 rows, and one for Xero 300 and a single currency; further files are
+    numbered, and none divides an entry. QuickBooks reads days as MM/DD/YYYY in the US and as DD/MM/YYYY (--day-first)
+    in most other regions. With --account, each account has files of its own, whose names have its key.
     """
     with open_stored_installation() as installation:
+        chart = chart_of(installation.settings.of(BooksSettings).chart_of_accounts)
         accounts_of_files = _chosen(installation, chosen_accounts)
         named = [(each.key, [each]) for each in accounts_of_files] if chosen_accounts else [("", accounts_of_files)]
         files = [
             file
             for name, of_name in named
-            for file in import_files(installation.database, of_name, Window.month_of(month), program, name=name)
+            for file in import_files(
+                installation.database,
+                of_name,
+                Window.month_of(month),
+                program,
+                name=name,
+                day_first=day_first,
+                chart=chart,
+            )
         ]
     make_folders(folder, 0o777)
     for file in files:

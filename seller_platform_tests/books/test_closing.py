@@ -14,10 +14,11 @@ import pytest
 import time_machine
 from sqlalchemy import text
 
-from seller_platform.books.closing import BookMonth, Closing, book_months, close_month
+from seller_platform.books.closing import Closing, close_month
 from seller_platform.books.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, BookAccount
 from seller_platform.books.journal_entries import journal_of
 from seller_platform.books.line_rows import explain_entry
+from seller_platform.books.months import BookMonth, NextPayout, book_months
 from seller_platform.clocks import use_clock, utc_now
 from seller_platform.contract import Account, Window
 from seller_platform.errors import (
@@ -31,6 +32,7 @@ from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.comparing import SliceComparer
 from seller_platform.ingest.loads.loading import load_each
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.marts.rules.files import EntryPattern
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -104,7 +106,7 @@ def test_a_closed_month_stays_and_changes_are_adjusted_in_the_open_one(books: Bo
     load = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
     build_partition(books.database, JOURNAL, books.key, JANUARY)
     pending = _lines(books, "kind = 'adjusting'")
-    assert book_months(books.database)[0] == first.closed
+    assert book_months(books.database, DEFAULT_ACCOUNTS)[0] == first.closed
 
     second = _close(books, FEBRUARY)
 
@@ -250,7 +252,7 @@ def test_what_was_booked_is_the_ledger_after_every_damage_and_restatement(databa
 
 
 def _closed(books: BookedAccount) -> list[BookMonth]:
-    return [each for each in book_months(books.database) if each.closed_at]
+    return [each for each in book_months(books.database, DEFAULT_ACCOUNTS) if each.closed_at]
 
 
 def test_a_currency_that_the_account_has_now_is_adjusted(books: BookedAccount) -> None:
@@ -293,12 +295,12 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
     before = [Entry.on("2025-12-05", "Order", "40.00"), Entry.on("2025-12-06", "Order", "900", currency="JPY")]
     books.load(december, before)
     with time_machine.travel(datetime(2026, 2, 20, tzinfo=UTC), tick=False):
-        unclosed = book_months(books.database)
+        unclosed = book_months(books.database, DEFAULT_ACCOUNTS)
         first = _close(books, JANUARY).closed
     books.load(FEBRUARY, [Entry.on("2026-02-05", "Transfer", "6.00"), Entry.on("2026-02-05", "Fee", "-6.00")])
     books.load(MARCH, [Entry.on("2026-03-05", "Order", "7.00")])
     second = _close(books, FEBRUARY).closed
-    march = book_months(books.database)[2]
+    march = book_months(books.database, DEFAULT_ACCOUNTS)[2]
 
     opening = {"JPY": "900", "USD": "40.00"}
     assert [(each.month, each.closed_at, each.balance["USD"]) for each in unclosed] == [
@@ -400,6 +402,69 @@ def test_a_repaired_difference_adjusts_nothing_also_under_other_accounts(books: 
     assert (repaired.closed.adjusting_entries, restated.closed.adjusting_entries) == (0, 1)
 
 
+def test_lines_that_were_one_when_they_were_booked_adjust_nothing(books: BookedAccount) -> None:
+    line = {each.name: each for each in DEFAULT_ACCOUNTS.lines}
+    former = replace(  # payments had shipping, tax and promotions in them, and reserves were adjustments
+        DEFAULT_ACCOUNTS,
+        lines=(
+            *(line[name] for name in ("payments", "payouts", "selling_fees")),
+            replace(line["adjustments"], entries=(EntryPattern("*eserve*"),)),
+        ),
+    )
+    parts = [
+        ("Order", "Shipping"),
+        ("Order", "Tax"),
+        ("Order", "Discount"),
+        ("Reserve", "Held"),
+        ("Reserve", "Release"),
+    ]
+    entries = [SALE, FEE, PAYOUT, *(Entry.on("2026-01-20", kind, "5.00", description=says) for kind, says in parts)]
+    books.load(JANUARY, entries)
+    _close(books, JANUARY, former)
+    booked = _booked(books, JANUARY)
+    books.database.execute(text("UPDATE seller.transactions SET amount = 6 WHERE description = 'Tax'"))
+    books.load(JANUARY, entries, by_value="Ada")
+    build_partition(books.database, JOURNAL, books.key, JANUARY)
+
+    unchanged = _close(books, FEBRUARY)
+    restated = [replace(each, amount=Decimal("7.00")) if each.description == "Shipping" else each for each in entries]
+    books.load(JANUARY, restated)
+    _close(books, MARCH)
+
+    assert (unchanged.closed.adjusting_entries, unchanged.closed.balance) == (0, {"USD": "30.00"})
+    assert _booked(books, JANUARY) == booked
+    assert [row[2:] for row in _lines(books, "kind = 'adjusting'")] == [
+        ("balance", "Marketplace balance", Decimal("2.00")),
+        ("payments", "Marketplace sales", Decimal("5.00")),  # as it was booked
+        ("shipping", "Shipping income", Decimal("-7.00")),
+    ]
+
+
+def test_the_next_payout_is_expected_after_the_usual_days(books: BookedAccount) -> None:
+    days = ("2026-01-14", "2026-01-28", "2026-02-11", "2026-02-11", "2026-02-26")
+    payouts = [replace(Entry.on(day, "Transfer", f"-{n}.00"), hour=8 + n) for n, day in enumerate(days, start=1)]
+    foreign = [Entry.on(day, "Transfer", "-1", currency="JPY") for day in days[:2]]  # owes nothing then
+    back = Entry.on("2026-02-27", "Transfer", "0.50")
+    books.load(JANUARY, [SALE, FEE, *payouts[:2], *foreign])
+    books.load(FEBRUARY, [*payouts[2:], back])
+    with time_machine.travel(datetime(2026, 3, 5, tzinfo=UTC), tick=False):
+        months = book_months(books.database, DEFAULT_ACCOUNTS)
+        renamed = replace(DEFAULT_ACCOUNTS.lines[0], entries=(EntryPattern("Giro"),))
+        others = book_months(books.database, replace(DEFAULT_ACCOUNTS, lines=(renamed,)))
+
+    february, march = months
+    assert [(each.moment.isoformat(), each.currency, each.amount) for each in february.payouts] == [
+        ("2026-02-11T19:00:00+00:00", "USD", "3.00"),
+        ("2026-02-11T20:00:00+00:00", "USD", "4.00"),
+        ("2026-02-26T21:00:00+00:00", "USD", "5.00"),
+        ("2026-02-27T20:00:00+00:00", "USD", "-0.50"),
+    ]
+    assert (february.paid_out["USD"], february.next_payout) == ("11.50", {})
+    assert march.next_payout == {"USD": NextPayout(amount="70.50", day=date(2026, 3, 12))}
+    assert (march.opening_balance["USD"], march.balance["USD"], march.payouts) == ("70.50", "70.50", [])
+    assert [(each.payouts, each.next_payout, each.paid_out["USD"]) for each in others] == [([], {}, "0.00")] * 2
+
+
 def test_a_month_that_cannot_be_closed_says_why(books: BookedAccount) -> None:
     now, december = (Window.month_of(day) for day in (utc_now().date(), date(2025, 12, 1)))
     codes = {_error(books, now).code: "is not over", _error(books, december).code: "was never read"}
@@ -435,7 +500,7 @@ def test_a_month_is_not_closed_while_an_entry_has_no_account(books: BookedAccoun
 
     assert isinstance(refused, CheckFailedError)
     assert (refused.code, "transaction_type Mystery" in str(refused)) == ("JournalCheckError", True)
-    assert not any(each.closed_at for each in book_months(books.database))
+    assert not any(each.closed_at for each in book_months(books.database, DEFAULT_ACCOUNTS))
 
 
 def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) -> None:

@@ -68,8 +68,8 @@ def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, 
     assert (folder / "xero-2026-01-us-1-JPY.csv").read_text().splitlines() == [
         "*Narration,*Date,Description,*AccountCode,*TaxRate,*Amount,TrackingName1,TrackingOption1,TrackingName2,"
         "TrackingOption2",
-        '7-260131CJPY month end,31/01/2026,"Selling fees: =North, Pine US (us-1)",6010,Tax Exempt,20,,,,',
-        '7-260131CJPY month end,31/01/2026,"Balance brought forward: =North, Pine US (us-1)",1250,Tax Exempt,-20,,,,',
+        '7-260131CJPY month end,31 Jan 2026,"Selling fees: =North, Pine US (us-1)",6010,Tax Exempt,20,,,,',
+        '7-260131CJPY month end,31 Jan 2026,"Balance brought forward: =North, Pine US (us-1)",1250,Tax Exempt,-20,,,,',
     ]
     assert (refused.returncode, "MonthNotClosedError" in refused.stdout) == (2, True)
 

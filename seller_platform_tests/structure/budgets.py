@@ -25,9 +25,9 @@ BUDGETS = {
     "reports": 1_291,
     "lake": 973,
     "sampling": 687,
-    "books": 1_616,
+    "books": 1_880,
     "marts": 2_285,
-    "tests": 56_205,
+    "tests": 56_575,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
