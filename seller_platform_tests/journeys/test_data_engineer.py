@@ -4,10 +4,8 @@ A daemon and the code servers of two teams are real processes, over PostgreSQL a
 share them, in their order.
 """
 
-import inspect
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ from dagster._core.execution.backfill import BulkActionStatus
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.dagster import SellerApiResource
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform_tests.journeys import minutely_location
 from seller_platform_tests.simulation.reports import ReportUpstream
@@ -39,14 +36,7 @@ from seller_platform_tests.support.dagster_instance import (
 from seller_platform_tests.support.independent_upstream import IndependentUpstream, open_independent_upstream
 from seller_platform_tests.support.platform import KEYS, MONTHS, ROW_COUNT
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import (
-    completed,
-    connect,
-    end_group,
-    foreign_environment,
-    free_port,
-    left_behind,
-)
+from seller_platform_tests.support.processes import connect, end_group, foreign_environment, free_port, left_behind
 from seller_platform_tests.support.raw_server import Answer, Ask, Fault, Request, Wire
 from seller_platform_tests.support.waiting import wait_for
 
@@ -174,20 +164,6 @@ def desk(dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory)
             finally:
                 end_group(opened.daemon)
     assert left_behind(folder) == []
-
-
-def test_ten_lines_of_their_own_call_the_api(desk: Desk, tmp_path: Path) -> None:
-    _, lines, _ = inspect.cleandoc(SellerApiResource.__doc__ or "").split("```")
-    (tmp_path / "me.py").write_text(lines.removeprefix("python"))
-    (tmp_path / "grant.json").write_text(json.dumps({"refresh_token": desk.upstream.issue()["refresh_token"]}))
-
-    asked_before = desk.upstream.server.seen["GET", "/api/user/me"]
-    command = [sys.executable, "-m", "dagster", "asset", "materialize", "--select", "me", "-f", "me.py"]
-    ended = completed(command, cwd=tmp_path, env=desk.variables)
-
-    assert ended.returncode == 0, ended.stderr
-    assert desk.upstream.server.seen["GET", "/api/user/me"] == asked_before + 1
-    assert len([line for line in lines.splitlines()[1:] if line]) <= 10
 
 
 def test_a_backfill_is_canceled_and_exactly_the_rest_is_loaded(desk: Desk) -> None:

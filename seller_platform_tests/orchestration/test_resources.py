@@ -34,6 +34,7 @@ def _resource(upstream: IndependentUpstream, grant: Path) -> SellerApiResource:
 def _documented_asset() -> dg.AssetsDefinition:
     """Return the asset that the docstring of the resource shows."""
     _, code, _ = inspect.cleandoc(SellerApiResource.__doc__ or "").split("```")
+    assert len([line for line in code.splitlines()[1:] if line]) <= 10
     names: dict[str, Any] = {}
     exec(code.removeprefix("python"), names)
     asset = names["me"]

@@ -1,38 +1,29 @@
-"""`seller-platform dev` as a person starts it, asked and told what its UI asks and tells, and killed part by part."""
+"""`seller-platform dev` as a person starts it, asked and told what its UI asks and tells."""
 
-import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import psutil
 
-from seller_platform.contract import LISTS, Dataset
+from seller_platform.contract import LISTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
-from seller_platform_tests.support.dagster_instance import Interface, paths_of
+from seller_platform_tests.support.dagster_instance import Interface
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 LOADED = (*(f"seller/{dataset.name}" for dataset in LISTS), "seller/cost_periods")
-RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
-CODE_LOCATION = "code location"
-_WORDS = {
-    RUN_WORKER: ("multiprocessing.forkserver",),
-    WEB_SERVER: ("dagster_webserver",),
-    DAEMON: ("dagster._daemon", "run"),
-    CODE_LOCATION: ("dagster", "api", "grpc"),
-}
+WEB_SERVER = "dagster_webserver"
 _LOOK_SECONDS = 1.0
-# Each part that is killed costs up to three minutes until the daemon looks again.
-_SETTLED_SECONDS = 5 * PATIENCE_SECONDS
+_QUIET_SECONDS = 5 * PATIENCE_SECONDS
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -41,11 +32,6 @@ _UNDER_WAY = """
 {
   partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
   runsOrError(limit: 500) { ... on Runs { results { status parentRunId } } }
-}
-"""
-_PROGRESS = """
-query ($assets: [AssetKeyInput!]!) {
-  assetNodes(assetKeys: $assets) { partitionStats { numMaterialized numPartitions } }
 }
 """
 _ASSETS = """
@@ -83,8 +69,6 @@ _FAILURES = """
   }
 }
 """
-
-Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True)
@@ -142,11 +126,6 @@ class Deployment(Interface):
 
         return dict(wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"])
 
-    def backfill(self, *assets: str, partitions: Sequence[str] | None = None) -> str:
-        # The web server answers before the code location has told it of its assets.
-        wait_for(self.assets, lambda shown: shown.keys() >= {*assets}, pause_seconds=_LOOK_SECONDS)
-        return super().backfill(*assets, partitions=partitions)
-
     def assets(self) -> dict[str, Progress]:
         """Return the progress of each asset that has partitions and is materialized, by its key."""
         return {
@@ -175,37 +154,7 @@ class Deployment(Interface):
             lambda under_way: under_way.is_quiet,
             explain=lambda under_way: (under_way, self.failures()),
             pause_seconds=_LOOK_SECONDS,
-            seconds=_SETTLED_SECONDS,
-        )
-
-    def settled(self) -> dict[str, Progress]:
-        """Wait until every partition is materialized and nothing is under way, and return the assets then."""
-
-        def assets() -> dict[str, Progress]:
-            self.await_quiet()
-            return self.assets()
-
-        return wait_for(
-            assets,
-            lambda shown: shown and all(each.is_whole for each in shown.values()) and self.under_way().is_quiet,
-            explain=lambda shown: (shown, self.under_way(), self.failures()),
-            pause_seconds=_LOOK_SECONDS,
-            seconds=_SETTLED_SECONDS,
-        )
-
-    def await_progress(self, assets: Sequence[str]) -> None:
-        """Wait until more partitions of some assets are materialized than now, or all of them."""
-
-        def materialized() -> tuple[int, int]:
-            stats = [node["partitionStats"] for node in self.ask(_PROGRESS, assets=paths_of(assets))["assetNodes"]]
-            return sum(each["numMaterialized"] for each in stats), sum(each["numPartitions"] for each in stats)
-
-        before, _ = materialized()
-        wait_for(
-            materialized,
-            lambda counts: counts[0] > before or counts[0] == counts[1],
-            explain=lambda counts: (counts, before, self.under_way(), self.failures()),
-            pause_seconds=_LOOK_SECONDS,
+            seconds=_QUIET_SECONDS,
         )
 
     def failed_checks(self) -> dict[str, list[str]]:
@@ -226,26 +175,12 @@ class Deployment(Interface):
         engine = [f"{event['engineMessage']} {event['engineError']['message']}" for event in of_engine]
         return sorted({*errors, *engine, *(event["runFailure"] for event in events if "runFailure" in event)})
 
-    def kill(self, part: str) -> None:
-        """Kill every process of a part without a warning, as soon as there is one."""
-        if part == POSTGRESQL:
-            # An immediate stop, the harshest that leaves no shared memory behind.
-            server = (self.sandbox / "postgres/data/postmaster.pid").read_text()
-            os.kill(int(server.split()[0]), signal.SIGQUIT)
-            return
-
-        def running() -> list[psutil.Process]:
-            parents: dict[psutil.Process, psutil.Process | None] = {}
-            for each in psutil.Process(self.process.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-                    if all(word in " ".join(each.cmdline()) for word in _WORDS[part]):
-                        parents[each] = each.parent()
-            # Run workers have the words of the fork server, which is their parent.
-            return [each for each, parent in parents.items() if part != RUN_WORKER or parent in parents]
-
-        for process in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+    def kill(self, word: str) -> None:
+        """Kill every process whose command has a word, without a warning."""
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                if word in " ".join(process.cmdline()):
+                    process.kill()
 
     @property
     def sandbox(self) -> Path:
@@ -266,17 +201,6 @@ class Deployment(Interface):
                 yield served, warehouse
         finally:
             server.close()
-
-    def different(self, datasets: Sequence[Dataset]) -> list[str]:
-        """Return which of the datasets are stored otherwise than the service has them."""
-        # Imported here because the tests of compose, which have other deployments, go without the sandbox.
-        from seller_platform.sandbox.commands.demo import fingerprints
-
-        stored = [dataset for dataset in datasets if not dataset.is_computed]
-        with self.databases() as (served, warehouse):
-            expected, found = fingerprints(served, stored), fingerprints(warehouse, stored)
-        keys = {*expected, *found}
-        return sorted({key[0] for key in keys if expected.get(key) != found.get(key)})
 
 
 @contextmanager

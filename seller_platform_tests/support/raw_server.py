@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.client import HTTPConnection, parse_headers
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -201,11 +199,6 @@ def status(code: int, *, retry_after: str | int | None = None, headers: Mapping[
     pause = {} if retry_after is None else {"Retry-After": str(retry_after)}
     answer = Answer.of({"status": "error", "code": code}, code)
     return lambda wire, ask: wire.send(replace(answer, headers={**answer.headers, **pause, **(headers or {})}).encode())
-
-
-def retry_date(seconds: float) -> str:
-    """Return a Retry-After header in its date form, that many seconds from now."""
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
 def reset_in_the_body(share: float = 0.5) -> Fault:

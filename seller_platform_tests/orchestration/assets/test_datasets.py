@@ -16,7 +16,6 @@ from seller_platform.orchestration.assets.descriptions import describe_dataset, 
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
@@ -191,14 +190,3 @@ def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(databa
         assert re.search(r"\*\*A (partition\*\* is|load\*\* replaces)", description), name
         assert "**Repair:**" in description, name
         assert database.execute(text(query[1])).all() == [], name
-
-
-@pytest.mark.needs("reports", "marts")
-def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
-    shop = Placement(("shop",))
-
-    described = [describe_dataset(each, shop) for each in DATASETS] + [describe_mart(mart, shop) for mart in MARTS]
-
-    named = {name for each in described for name in re.findall(r"(?:job|sensor) `(\w+)`", each)}
-    assert len(named) == 5
-    assert all(name.startswith("shop_") for name in named)
