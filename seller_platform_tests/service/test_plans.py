@@ -44,7 +44,7 @@ def _orders(price: str) -> list[tuple[object, ...]]:
 def test_work_for_one_account_reads_no_large_table_as_a_whole(postgres: EmbeddedServer, tmp_path: Path) -> None:
     url = copied(postgres, "plans")
     with psycopg.connect(url, autocommit=True) as connection, Database(url) as database:
-        fill(connection, accounts=10, rows=600)
+        fill(connection, accounts=10, rows=150)
         list_accounts(database, {KEY: Account(9, TITLE, "US", "USD", "UTC", "US", "A1B2")})
         with database.begin() as transaction:
             write_sums(transaction, [key for (key,) in connection.execute("SELECT key FROM platform.accounts")])

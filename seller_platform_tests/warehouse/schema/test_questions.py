@@ -106,9 +106,9 @@ QUESTIONS = questions()
 
 @pytest.fixture(scope="module")
 def connection(postgres: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to a database of 10 accounts, with 220,000 rows."""
+    """A connection to a database of 10 accounts, with 60,000 rows."""
     with psycopg.connect(copied(postgres, "questions"), autocommit=True) as opened:
-        fill(opened, accounts=10, rows=600)
+        fill(opened, accounts=10, rows=150)
         yield opened
     drop_database(postgres, "questions")
 
