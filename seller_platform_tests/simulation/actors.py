@@ -432,30 +432,14 @@ def undo(world: "World", process: "Process", random: Random) -> None:
         world.say(type(error).__name__)
 
 
+_SAME_NAME = (
+    *(load, refresh, change, advance, token, report, poll, accept, daily, move, read, revoke, build, intraday, reread),
+    *(sync, update, walk),
+)
 ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
-    "load": load,
-    "refresh": refresh,
-    "change": change,
-    "advance": advance,
-    "token": token,
-    "report": report,
-    "poll": poll,
-    "accept": accept,
-    "revert": undo,
-    "daily": daily,
-    "accounts": change_accounts,
-    "discover": discover_accounts,
-    "keys": change_keys,
-    "move": move,
-    "prune": prune_receipts,
-    "read": read,
-    "revoke": revoke,
-    "build": build,
-    "intraday": intraday,
-    "reread": reread,
-    "sync": sync,
-    "update": update,
-    "walk": walk,
+    **{action.__name__: action for action in _SAME_NAME},
+    **{"revert": undo, "accounts": change_accounts, "discover": discover_accounts},
+    **{"keys": change_keys, "prune": prune_receipts},
 }
 
 AT_ONCE = ("change", "advance", "accounts", "move", "revoke")

@@ -144,8 +144,8 @@ class ActorCondition(ActorLock):
         _scheduler[0].wait_until(lambda: self._notices > seen, "condition")
         self.__enter__()
 
-    def notify(self) -> None:
-        """Let those who wait go on."""
+    def notify(self, _: int = 1) -> None:
+        """Let all who wait go on; each looks whether it may."""
         self._notices += 1
 
 

@@ -5,48 +5,38 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from multiprocessing import forkserver
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestRefusedError, UnknownAccountError
-from seller_platform.ingest.connections.upstream import open_api
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.processes import FEWEST_ROWS, LoadingProcesses, processes_for
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.broken_connection import BERLIN
+from seller_platform_tests.support.broken_connection import BERLIN, Broken
 from seller_platform_tests.support.collector import collector
-from seller_platform_tests.support.independent_upstream import (
-    CLIENT_SECRET,
-    MONTHS,
-    IndependentUpstream,
-    open_independent_upstream,
-)
-from seller_platform_tests.support.installation import Site
+from seller_platform_tests.support.independent_upstream import CLIENT_SECRET, MONTHS, open_independent_upstream
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.stored_rows import count_rows
 
 pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 4, 20, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Connected:
+class Connected(Broken):
     """An upstream, and a warehouse that is connected to it."""
 
-    upstream: IndependentUpstream
-    database: Database
-    settings: Settings
+    @property
+    def settings(self) -> Settings:
+        named = {"SELLER_PLATFORM_HOME": self.home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET}
+        return Settings.model_validate(named)
 
     @contextmanager
     def processes(self) -> Iterator[LoadingProcesses]:
@@ -58,24 +48,19 @@ class Connected:
     @contextmanager
     def loader(self) -> Iterator[SliceLoader]:
         """Load in this process until the block ends."""
-        box, home = secret_box(self.settings.home, None), self.settings.home
-        with open_api(self.upstream.application, "default", self.database, box, home) as api:
+        with self.api() as api:
             yield SliceLoader(self.database, lambda _: api, NOW, "run")
 
     def rows(self, name: str) -> int:
-        with psycopg.connect(self.database.url) as connection:
-            row = connection.execute(f"SELECT count(*) FROM seller.{name}").fetchone()
-            assert row is not None
-            return int(row[0])
+        return count_rows(self.database, f"seller.{name}")
 
 
 @pytest.fixture(scope="module")
 def connected(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connected]:
     home = tmp_path_factory.mktemp("home")
     with open_independent_upstream("http://127.0.0.1:9/back") as upstream, databases.lent() as database:
-        settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
-        connected = Connected(upstream, database, settings)
-        Site(database.url, home, upstream.application).connect(upstream.issue())
+        connected = Connected(upstream, database, home)
+        connected.site.connect(upstream.issue())
         save_accounts(database, "default", [(BERLIN.key, BERLIN.account)])
         yield connected
 
