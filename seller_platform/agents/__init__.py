@@ -8,8 +8,11 @@ route of the service; it needs the extra `mcp`.
 - `asker`: who asks, what they may see, and the account that a name stands for
 - `proof`: what every question and answer has
 - `figures`: the tools of governed metrics, and where a figure comes from
-- `metrics`: numbers with one formula each, computed from the marts
-- `state`: accounts, what is stored, what is wrong, and stock that runs out
+- `metrics`: numbers with one formula each, and the tables they are computed from
+- `metric_queries`: the statement of a question, and its rows
+- `state`: accounts, what is stored, and what is wrong
+- `stock`: stock that runs out, and what stock is worth
+- `payouts`: what was paid out, and what is due
 - `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL
 - `protocol`: the tools as an MCP server

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
@@ -27,6 +28,12 @@ class Asker:
     reader_url: str | None = None
     dagster_url: str | None = None
     clock: Clock = utc_now
+
+    def today(self) -> dict[str, date]:
+        """Return which day it is now, in UTC and by the time zones of the accounts that may be seen."""
+        seen = [each for each in accounts(self.database) if self.accounts is None or each.key in self.accounts]
+        now, zones = self.clock(), {each.account.timezone: each.zone_or_utc for each in seen}
+        return {"UTC": now.date(), **{name: now.astimezone(zones[name]).date() for name in sorted(zones)}}
 
     def bound(self) -> str:
         """Return the sentence that says how many slices of the seen accounts differ from the upstream at most."""

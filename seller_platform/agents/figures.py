@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from sqlalchemy import text
 
 from seller_platform.agents.asker import Asker, refused_name
-from seller_platform.agents.metrics import METRICS, Dimension, MetricQuery, MetricUnit, Order
+from seller_platform.agents.metric_queries import MetricQuery
+from seller_platform.agents.metrics import METRICS, Dimension, MetricUnit, Order
 from seller_platform.agents.proof import (
     Asked,
     ChosenAccounts,
@@ -39,11 +40,11 @@ _SOURCES = text("""
     WHERE dataset = ANY (:datasets) AND account = ANY (:accounts) AND load_id IS NOT NULL
       AND (month IS NULL OR month = ANY (:months))
     UNION ALL (
-        SELECT DISTINCT ON (account, window_start) 'build', 'marts.' || mart, account, window_start, id, rows,
+        SELECT DISTINCT ON (mart, account, window_start) 'build', 'marts.' || mart, account, window_start, id, rows,
                finished_at
         FROM platform.mart_builds
-        WHERE mart = :mart AND account = ANY (:accounts) AND window_start = ANY (:months)
-        ORDER BY account, window_start, id DESC)
+        WHERE mart = ANY (:marts) AND account = ANY (:accounts) AND window_start = ANY (:months)
+        ORDER BY mart, account, window_start, id DESC)
     ORDER BY kind DESC, month NULLS LAST, 2, account LIMIT 1000
 """)
 
@@ -62,22 +63,23 @@ class MetricRow(Fact):
 class FigureArguments(ChosenAccounts):
     """A governed metric over days of accounts."""
 
-    metric: Name = Field(description="The name of a metric, as the tool `metrics` lists them.")
-    first_day: date = Field(description="The first day, in the account's time zone.")
-    last_day: date = Field(description="The last day, inclusive.")
-    by: tuple[Dimension, ...] = Field(default=(), max_length=4, description="What the metric is divided by.")
+    metric: Name = Field(description="A name that the tool `metrics` lists.")
+    first_day: date = Field(description="In the account's time zone.")
+    last_day: date = Field(description="Inclusive.")
+    by: tuple[Dimension, ...] = Field(default=(), max_length=4, description="What to divide by. Weeks begin on Monday.")
     products: Names = Field(default=(), description="SKUs, ASINs or exact names of products; empty for all.")
-    order: Order = Field(
-        default=Order.KEY, description="`largest` or `smallest` value first, or by `key`: what it is divided by."
-    )
+    order: Order = Field(default=Order.KEY, description="Largest or smallest value first, or by what is divided by.")
     limit: int = Field(default=100, ge=1, le=1_000, description="The most rows.")
+    currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] | None = Field(
+        default=None, description="An ISO 4217 code: converts amounts to it by the stored rates of each day."
+    )
 
 
 class CompareArguments(FigureArguments):
     """Two periods of a governed metric."""
 
-    other_first_day: date = Field(description="The first day of the period that the first one is compared with.")
-    other_last_day: date = Field(description="Its last day, inclusive.")
+    other_first_day: date = Field(description="Of the period to compare with.")
+    other_last_day: date = Field(description="Inclusive.")
 
 
 class FigureRow(Fact):
@@ -85,16 +87,22 @@ class FigureRow(Fact):
 
     account: str | None = None
     month: date | None = None
+    week: date | None = Field(default=None, description="Its Monday.")
     day: date | None = None
-    product: str | None = None
+    product: str | None = Field(default=None, description="SKU; null of what names none.")
+    status: str | None = None
     currency: str | None = Field(default=None, description="Of an amount or a share of one.")
-    value: Decimal | None
+    value: Decimal | None = Field(description="Null where it is not known.")
+    sales_without_cost: Decimal | None = Field(
+        default=None, description="The revenue of units without a valid cost, whose cost the value lacks."
+    )
 
 
 class ComparedRow(FigureRow):
     """The values of a metric in two periods."""
 
     other_value: Decimal | None
+    other_sales_without_cost: Decimal | None = None
     change: Decimal | None = Field(description="In the unit of the metric: percentage points, if that is percent.")
     change_percent: Decimal | None = Field(description="The change in percent of the other value.")
 
@@ -127,7 +135,7 @@ class SourceRow(Fact):
 def list_metrics(_: Asker, __: NoArguments) -> ToolAnswer[MetricRow]:
     """List the metrics that `query` and `compare` take: name, meaning, formula, unit, grain and dimensions.
 
-    Other numbers do not exist: do not compute one from these without saying so.
+    Other numbers do not exist. If none of these is what was asked for, tell the user; do not take another one.
     """
     return ToolAnswer(
         rows=tuple(map(MetricRow.model_validate, METRICS)),
@@ -138,22 +146,24 @@ def list_metrics(_: Asker, __: NoArguments) -> ToolAnswer[MetricRow]:
 def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureRow]:
     """Answer one governed metric over local days of accounts, in total or by account, month, day or product.
 
-    A period of which days are not stored is refused with the days that are; amounts of several currencies are never
-    added: divide by account. A question by product needs whole months. Say the notes and the proof's problems and
-    unsettled days with the number.
+    A period of which days are not stored is refused with the days that are. Amounts of several currencies are never
+    added: divide by account, or give `currency`. Profits by product need whole months. Say the notes, and the proof's
+    problems and unsettled days, with the number.
 
     Raises:
         UnanswerableError: The metric does not exist or cannot be divided so, its amounts are of several currencies, or
             days are not stored.
     """
     asked, query = figure_of(asker, arguments)
+    proof = asked.prove(query.command)
     rows, notes = query.read(asker.database)
+    currencies = query.require_one_currency(rows)
     if len(rows) > query.limit:
         rows, notes = rows[: query.limit], [*notes, f"There are more rows than the limit of {query.limit}."]
     return ToolAnswer(
         rows=tuple(FigureRow(**row) for row in rows),
         notes=(f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}", *notes),
-        proof=asked.prove(query.command, query.require_one_currency(rows)),
+        proof=proof.model_copy(update={"currencies": currencies}),
     )
 
 
@@ -165,7 +175,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     Raises:
         UnanswerableError: As with `query_metric`, in either period; or it is divided by day or month.
     """
-    if {Dimension.DAY, Dimension.MONTH} & set(arguments.by):
+    if {Dimension.DAY, Dimension.WEEK, Dimension.MONTH} & set(arguments.by):
         raise UnanswerableError("two periods have no days or months in common", "Divide by account or product, or not.")
     asked, query = figure_of(asker, arguments)
     other = period_of(arguments.other_first_day, arguments.other_last_day)
@@ -173,17 +183,20 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     # What is among the first rows of one period need not be among those of the other.
     query = replace(query, limit=100_000)
     before_query = replace(query, window=other)
+    proof = asked.prove(f"{query.command}; {before_query.command}")
     (rows, notes), (before, before_notes) = query.read(asker.database), before_query.read(asker.database)
     if asked.window.days != other.days:
         notes = [*notes, f"The periods are unequal: {count_of(asked.window.days, 'day')} and {other.days}."]
     keys = [*map(str, query.by), "currency"]
-    values, other_values = ({tuple(row[key] for key in keys): row["value"] for row in each} for each in (rows, before))
-    every, compared = [*{**values, **other_values}], []
+    these, others = ({tuple(row[key] for key in keys): row for row in each} for each in (rows, before))
+    every, compared = [*{**these, **others}], []
     for key in sorted(every, key=lambda key: [*map(str, key)]) if query.order is Order.KEY else every:
-        value, other_value = values.get(key), other_values.get(key)
+        row, other_row = ({"value": None, **each.get(key, {})} for each in (these, others))
+        value, other_value = row["value"], other_row["value"]
         change = value - other_value if value is not None and other_value is not None else None
         percent = round(100 * change / abs(other_value), 2) if change is not None and other_value else None
-        facts = {**dict(zip(keys, key, strict=True)), "value": value, "other_value": other_value}
+        facts = {**dict(zip(keys, key, strict=True)), **row}
+        facts |= {f"other_{name}": each for name, each in other_row.items() if name not in keys}
         compared.append(ComparedRow(**facts, change=change, change_percent=percent))
     currencies = query.require_one_currency((*rows, *before))
     return ToolAnswer(
@@ -193,7 +206,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
             *notes,
             *(f"{other}: {note}" for note in (earlier.coverage, earlier.settledness, *earlier.problems, *before_notes)),
         ),
-        proof=asked.prove(f"{query.command}; {before_query.command}", currencies),
+        proof=proof.model_copy(update={"currencies": currencies}),
     )
 
 
@@ -207,12 +220,12 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
     """
     asked, query = figure_of(asker, arguments)
     proof = asked.prove(query.command)
-    mart, months = asked.mart.name if asked.mart else "", [each.start for each in asked.months]
-    bound = {"datasets": asked.inputs, "mart": mart, "accounts": asked.keys, "months": months}
+    marts, months = [each.name for each in asked.marts], [each.start for each in asked.months]
+    bound = {"datasets": asked.inputs, "marts": marts, "accounts": asked.keys, "months": months}
     with asker.database.begin() as connection:
         rows = list(map(SourceRow.model_validate, connection.execute(_SOURCES, bound)))
     metric = query.metric
-    notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}."]
+    notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.names}, unit {metric.unit}."]
     if len(rows) == 1_000:
         notes.append("Only the first 1,000 loads and builds are listed: ask for fewer accounts or months.")
     for each in asked.datasets:
@@ -236,21 +249,28 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     """
     metrics, by = {each.name: each for each in METRICS}, tuple(dict.fromkeys(arguments.by))
     if arguments.metric not in metrics:
-        reason = f"there is no metric {arguments.metric!r}{did_you_mean(arguments.metric, metrics)}"
-        raise UnanswerableError(reason, "Take one of the candidates.", [*metrics])
+        raise UnanswerableError(
+            f"there is no metric {arguments.metric!r}{did_you_mean(arguments.metric, metrics)}",
+            "The candidates are all that exist. If none is what was asked for, tell the user that it is not known.",
+            [*metrics],
+        )
     metric = metrics[arguments.metric]
     window, accounts = period_of(arguments.first_day, arguments.last_day), asker.chosen_accounts(arguments.accounts)
     asked_by = dict.fromkeys((*by, Dimension.PRODUCT) if arguments.products else by)
-    table = metric.table_for(asked_by)
+    table = metric.table_for(asked_by, window)
     if table is None:
         problem = f"{metric.name} has the grain {metric.grain}, so there is none by {' and '.join(asked_by)}"
+        others = [each.name for each in METRICS if each.table_for(asked_by, window)]
         raise UnanswerableError(
-            problem, f"Ask for all products, in total or by fewer of {', '.join(metric.dimensions)}."
+            problem,
+            f"Ask for all products, in total or by fewer of {', '.join(metric.dimensions)}. The candidates are other "
+            "metrics, which exist by these.",
+            others,
         )
-    asked = Asked(asker, accounts, window, table.datasets, table.mart)
+    asked = Asked(asker, accounts, window, table.datasets, table.marts)
     skus = _skus(asked, arguments.products)
-    query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.order, arguments.limit)
-    return asked, query
+    keys, order, limit = tuple(asked.keys), arguments.order, arguments.limit
+    return asked, MetricQuery(metric, table, keys, window, by, skus, order, limit, arguments.currency)
 
 
 def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,23 +1,19 @@
-"""The governed metrics: fifteen numbers, each with one formula, for every program that asks for one by name."""
+"""The governed metrics: numbers with one formula each, for every program that asks for one by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from shlex import quote
-from typing import Any
 
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Slicing, Window
-from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.counts import count_of
-from seller_platform.errors import UnanswerableError
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.marts.common_queries import NO_CURRENCY
+from seller_platform.marts.cost_coverage import COST_COVERAGE
 from seller_platform.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.marts.rules.formulas import FEE_LINES, PAYOUTS, STANDARD
 from seller_platform.warehouse.derived.declaration import Mart
-from seller_platform.warehouse.postgres.database import Database, driver_of
 
 
 class MetricUnit(StrEnum):
@@ -33,8 +29,10 @@ class Dimension(StrEnum):
 
     ACCOUNT = "account"
     MONTH = "month"
+    WEEK = "week"
     DAY = "day"
     PRODUCT = "product"
+    STATUS = "status"
 
 
 class Order(StrEnum):
@@ -47,44 +45,98 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class MetricTable:
-    """A table that metrics are computed from.
+    """Rows that metrics are computed from.
 
     Attributes:
-        table: Its name with the schema.
+        source: The table with its schema, or a statement in brackets.
         day: The column that places a row in a period.
         currency: The column with the currency of the amounts.
         dimensions: Each with the expression for its value.
         datasets: The dated datasets that it is computed from.
-        mart: The mart; None for the table of a dataset.
+        marts: The marts that the rows are read from; without any, they are read from tables of the datasets.
     """
 
-    table: str
+    source: sql.Composable
     day: str
     currency: str
     dimensions: dict[Dimension, str]
     datasets: tuple[Dataset, ...]
-    mart: Mart | None = None
+    marts: tuple[Mart, ...] = ()
+
+    @property
+    def names(self) -> str:
+        """The tables with their schemas."""
+        return " and ".join(each.table for each in self.marts or self.datasets)
 
     @property
     def is_by_month(self) -> bool:
         """Whether a row is of a whole month."""
         return Dimension.DAY not in self.dimensions
 
+    @property
+    def grain(self) -> str:
+        """What a row is of."""
+        if self.is_by_month:
+            return "account, product and month"
+        return "account, product and day" if Dimension.PRODUCT in self.dimensions else "account and day"
 
-def _of_mart(mart: Mart, dimensions: dict[Dimension, str]) -> MetricTable:
-    datasets = tuple(each.dataset for each in mart.inputs if each.dataset.slicing is Slicing.MONTH)
-    return MetricTable(mart.table, str(mart.day), "currency", dimensions, datasets, mart)
+    def has(self, window: Window) -> bool:
+        """Whether there are rows of just these days."""
+        first, last = (Window.month_of(day) for day in (window.start, window.last_day))
+        return not self.is_by_month or window == Window(first.start, last.end)
 
 
 _DAYS = {
     Dimension.ACCOUNT: "account",
     Dimension.MONTH: "date_trunc('month', local_day)::date",
+    Dimension.WEEK: "date_trunc('week', local_day)::date",
     Dimension.DAY: "local_day",
 }
 _MONTHS = {Dimension.ACCOUNT: "account", Dimension.MONTH: "month", Dimension.PRODUCT: "sku"}
-_BY_DAY = _of_mart(ACCOUNT_PROFIT_DAILY, _DAYS)
-_BY_PRODUCT = _of_mart(PRODUCT_PERFORMANCE_MONTHLY, _MONTHS)
-_ORDER_LINES = MetricTable(ORDERS.table, "local_day", "currency_code", {**_DAYS, Dimension.PRODUCT: "sku"}, (ORDERS,))
+_OWN_CURRENCY = "JOIN (SELECT key, currency_code FROM platform.accounts) AS own ON key = account"
+_SOLD = f"""(
+    SELECT account, local_day, sku, units_ordered AS units, product_sales, taxes, shipping_credits, rebates,
+           coalesce(currency_code, '{NO_CURRENCY}') AS currency
+    FROM seller.daily_product_sales {_OWN_CURRENCY}
+) AS sold"""  # noqa: S608  # constants
+_POSTED = f"""(
+    SELECT account, local_day, sku, coalesce(currency, currency_code, '{NO_CURRENCY}') AS currency,
+           CASE WHEN line IN ({{fees}}) THEN -amount ELSE 0 END AS platform_fees,
+           CASE line WHEN 'refunds' THEN -amount ELSE 0 END AS refunds,
+           CASE line WHEN 'advertising' THEN -amount ELSE 0 END AS advertising,
+           CASE line WHEN 'storage' THEN -amount ELSE 0 END AS storage,
+           CASE line WHEN 'reimbursements' THEN amount ELSE 0 END AS reimbursements,
+           CASE line WHEN {{payouts}} THEN -amount ELSE 0 END AS payouts
+    FROM (SELECT *, {{line}} AS line FROM seller.transactions) AS entry {_OWN_CURRENCY}
+) AS posted"""  # noqa: S608  # constants
+_COSTED = """(
+    SELECT performance.*, coverage.sales_without_cost
+    FROM marts.product_performance_monthly AS performance
+    LEFT JOIN marts.cost_coverage AS coverage USING (account, month, sku, currency)
+) AS costed"""
+
+
+def _of_marts(dimensions: dict[Dimension, str], source: str, mart: Mart, *marts: Mart) -> MetricTable:
+    datasets = tuple(each.dataset for each in mart.inputs if each.dataset.slicing is Slicing.MONTH)
+    return MetricTable(sql.SQL(source), str(mart.day), "currency", dimensions, datasets, (mart, *marts))
+
+
+_BY_DAY = _of_marts(_DAYS, ACCOUNT_PROFIT_DAILY.table, ACCOUNT_PROFIT_DAILY)
+_BY_PRODUCT = _of_marts(_MONTHS, _COSTED, PRODUCT_PERFORMANCE_MONTHLY, COST_COVERAGE)
+_PRODUCT_DAYS = {**_DAYS, Dimension.PRODUCT: "sku"}
+_SALES = MetricTable(sql.SQL(_SOLD), "local_day", "currency", _PRODUCT_DAYS, (DAILY_PRODUCT_SALES,))
+_ORDERED = MetricTable(sql.SQL(ORDERS.table), "local_day", "currency_code", _PRODUCT_DAYS, (ORDERS,))
+_OF_STATUS = replace(_ORDERED, dimensions={**_PRODUCT_DAYS, Dimension.STATUS: "order_status"})
+_LEDGER = MetricTable(
+    sql.SQL(_POSTED).format(
+        fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES)), payouts=sql.Literal(PAYOUTS), line=STANDARD.line_of_entry
+    ),
+    "local_day",
+    "currency",
+    _PRODUCT_DAYS,
+    (TRANSACTIONS,),
+)
+_OF_ACCOUNT = replace(_LEDGER, dimensions=_DAYS)
 
 
 @dataclass(frozen=True)
@@ -95,14 +147,14 @@ class Metric:
         doc: One sentence: what it is.
         formula: The aggregate of PostgreSQL that computes it from rows of any of its tables.
         tables: What it can be computed from; the first one that has the dimensions is taken.
-        needs_costs: Whether units without a cost make it too high or unknown.
+        needs_costs: Whether what was sold without a valid cost is in the value without one.
     """
 
     name: str
     doc: str
     formula: str
     unit: MetricUnit
-    tables: tuple[MetricTable, ...] = (_BY_DAY, _BY_PRODUCT)
+    tables: tuple[MetricTable, ...]
     needs_costs: bool = False
 
     @property
@@ -113,177 +165,95 @@ class Metric:
     @property
     def grain(self) -> str:
         """What the smallest number is of."""
-        return " or ".join(
-            "account, product and month" if each.is_by_month else "account and day" for each in self.tables
-        )
+        return " or ".join(each.grain for each in self.tables)
 
-    def table_for(self, by: Iterable[Dimension]) -> MetricTable | None:
-        """Return the table that has all of these dimensions; None where there is none."""
-        return next((each for each in self.tables if set(by) <= set(each.dimensions)), None)
-
-
-def _known(column: str) -> str:
-    """Return the sum of a column, which is not known where one of the values is not."""
-    return f"CASE WHEN bool_and({column} IS NOT NULL) THEN sum({column}) END"
+    def table_for(self, by: Iterable[Dimension], window: Window) -> MetricTable | None:
+        """Return the table that has all of these dimensions, if possible of just these days; None without any."""
+        tables = [each for each in self.tables if set(by) <= set(each.dimensions)]
+        return next((each for each in tables if each.has(window)), tables[0] if tables else None)
 
 
-def _percent(part: str) -> str:
-    return f"round(100 * ({part}) / nullif(sum(product_sales), 0), 2)"
+def _sum(name: str, doc: str, table: MetricTable) -> Metric:
+    return Metric(name, doc, f"sum({name})", MetricUnit.MONEY, (table,))
 
 
-_ORDERS = "count(DISTINCT platform_order_id) FILTER (WHERE lower(order_status) NOT IN ('cancelled', 'canceled'))"
+def _of_costs(name: str, doc: str, formula: str, unit: MetricUnit, *, needs_costs: bool = True) -> Metric:
+    if unit is MetricUnit.PERCENT:
+        formula = f"round(100 * ({formula}) / nullif(sum(product_sales), 0), 2)"
+    return Metric(name, doc, formula, unit, (_BY_DAY, _BY_PRODUCT), needs_costs)
+
+
 _COUNT, _MONEY, _PERCENT = MetricUnit.COUNT, MetricUnit.MONEY, MetricUnit.PERCENT
+_ORDERS = "count(DISTINCT platform_order_id)"
+_NOT_CANCELLED = "lower(order_status) NOT IN ('cancelled', 'canceled')"
+# A product cost is null where nothing that was sold has one; a sum that knows none is null, too.
+_PROFIT = "sum(product_sales) - sum(product_cost) - sum(platform_fees)"
+_STEPS = "shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries"
+_NET_PROFIT = f"{_PROFIT} + sum({_STEPS})"
+_NAMED = "; by product only what names one."
 
 METRICS = (
-    Metric("units", "Units ordered, in all sales channels.", "sum(units)", _COUNT),
-    Metric("orders", "Orders that are not cancelled, in all sales channels.", _ORDERS, _COUNT, (_ORDER_LINES,)),
-    Metric("product_sales", "Revenue from products, without tax and shipping.", "sum(product_sales)", _MONEY),
+    Metric("units", "Units ordered, in all sales channels.", "sum(units)", _COUNT, (_SALES,)),
+    Metric(
+        "orders",
+        "Orders that are not cancelled, in all sales channels.",
+        f"{_ORDERS} FILTER (WHERE {_NOT_CANCELLED})",
+        _COUNT,
+        (_ORDERED,),
+    ),
+    Metric(
+        "orders_placed",
+        "Orders in any status, cancelled ones, too; by status, an order counts in each that its lines have.",
+        _ORDERS,
+        _COUNT,
+        (_OF_STATUS,),
+    ),
+    _sum("product_sales", "Revenue from products, without tax and shipping.", _SALES),
     Metric(
         "average_price",
         "Revenue from products for one unit.",
         "round(sum(product_sales) / nullif(sum(units), 0), 2)",
         _MONEY,
+        (_SALES,),
     ),
-    Metric("refunds", "What was given back to buyers, by the day it was posted.", "sum(refunds)", _MONEY),
-    Metric("refund_rate", "Refunds in percent of the revenue from products.", _percent("sum(refunds)"), _PERCENT),
-    Metric(
-        "platform_fees", "Fees of the marketplace; by product only those that name one.", "sum(platform_fees)", _MONEY
+    _sum("taxes", "Tax collected on the sales; in no profit.", _SALES),
+    _sum("shipping_credits", "Shipping that the buyers paid; what shipping costs the seller is not stored.", _SALES),
+    _sum("rebates", "Promotional rebates granted to the buyers.", _SALES),
+    _sum("refunds", f"What was given back to buyers, by the day it was posted{_NAMED}", _LEDGER),
+    _of_costs(
+        "refund_rate", "Refunds in percent of the revenue from products.", "sum(refunds)", _PERCENT, needs_costs=False
     ),
-    Metric(
-        "fee_rate", "Platform fees in percent of the revenue from products.", _percent("sum(platform_fees)"), _PERCENT
+    _sum("reimbursements", f"What the marketplace paid for units that it lost or damaged{_NAMED}", _LEDGER),
+    _sum("platform_fees", f"Fees of the marketplace{_NAMED}", _LEDGER),
+    _of_costs(
+        "fee_rate",
+        "Platform fees in percent of the revenue from products.",
+        "sum(platform_fees)",
+        _PERCENT,
+        needs_costs=False,
     ),
-    Metric(
-        "advertising", "What was paid for advertising beside the platform fees.", "sum(advertising)", _MONEY, (_BY_DAY,)
-    ),
-    Metric("product_cost", "The cost of the units sold.", _known("product_cost"), _MONEY, needs_costs=True),
-    Metric("profit", "Revenue less product cost and platform fees.", _known("profit"), _MONEY, needs_costs=True),
-    Metric(
-        "profit_margin", "Profit in percent of the revenue.", _percent(_known("profit")), _PERCENT, needs_costs=True
-    ),
-    Metric(
+    _sum("advertising", "What was paid for advertising beside the platform fees.", _OF_ACCOUNT),
+    _sum("storage", "What was paid for storage beside the platform fees.", _OF_ACCOUNT),
+    _sum("payouts", "What was transferred to the bank account; the tool `payouts` says what is due.", _OF_ACCOUNT),
+    _of_costs("product_cost", "The cost of the units sold.", "sum(product_cost)", _MONEY),
+    _of_costs("profit", "Revenue less product cost and platform fees.", _PROFIT, _MONEY),
+    _of_costs("profit_margin", "Profit in percent of the revenue.", _PROFIT, _PERCENT),
+    _of_costs(
         "net_profit",
         "Profit, shipping credits and reimbursements less rebates, refunds, advertising, storage and subscriptions.",
-        _known("net_profit"),
+        _NET_PROFIT,
         _MONEY,
-        needs_costs=True,
     ),
-    Metric(
-        "net_margin",
-        "Net profit in percent of the revenue.",
-        _percent(_known("net_profit")),
-        _PERCENT,
-        needs_costs=True,
+    _of_costs("net_margin", "Net profit in percent of the revenue.", _NET_PROFIT, _PERCENT),
+    _of_costs(
+        "units_without_cost", "Units sold without a valid cost.", "sum(units_without_cost)", _COUNT, needs_costs=False
     ),
-    Metric("units_without_cost", "Units sold without a valid cost.", "sum(units_without_cost)", _COUNT),
+    _of_costs(
+        "sales_without_cost",
+        "The revenue of units sold without a valid cost.",
+        "coalesce(sum(sales_without_cost), 0)",
+        _MONEY,
+        needs_costs=False,
+    ),
 )
 """Every metric, in the order in which they are listed."""
-
-
-_QUERY = """
-SELECT {columns}{currency} AS currency, {formula} AS value, {without_cost} AS units_without_cost
-FROM {table}
-WHERE account = ANY ({accounts}) AND {day} >= DATE {first} AND {day} < DATE {end}{of_products}
-GROUP BY {groups}
-ORDER BY {order}
-LIMIT {limit}
-"""
-
-
-@dataclass(frozen=True)
-class MetricQuery:
-    """What is asked of a metric.
-
-    Attributes:
-        by: What it is divided by. Amounts are always divided by their currency, too.
-        products: Only these SKUs; empty for all.
-    """
-
-    metric: Metric
-    table: MetricTable
-    accounts: tuple[str, ...]
-    window: Window
-    by: tuple[Dimension, ...]
-    products: tuple[str, ...] = ()
-    order: Order = Order.KEY
-    limit: int = 100
-
-    def __post_init__(self) -> None:
-        """Check that the table has rows of the days."""
-        first, last = (Window.month_of(day) for day in (self.window.start, self.window.last_day))
-        if self.table.is_by_month and self.window != Window(first.start, last.end):
-            raise UnanswerableError(
-                f"{self.metric.name} by product has the grain of whole months, and {self.window} are other days",
-                "Ask for whole months, or without products.",
-            )
-
-    def read(self, database: Database) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return the rows, and what has to be said with them.
-
-        A row has what the metric is divided by, `currency` and `value`. There is one more than the limit where there
-        are more.
-
-        Raises:
-            UnanswerableError: A value would add amounts of several currencies, or none is known for want of costs.
-        """
-        statement, total = (replace(self, limit=self.limit + 1).statement, replace(self, by=()).statement)
-        with database.begin() as connection:
-            cursor = driver_of(connection).cursor(row_factory=dict_row)
-            self.require_one_currency(cursor.execute(total).fetchall())
-            rows = cursor.execute(statement).fetchall()
-        without_cost = sum(int(row.pop("units_without_cost")) for row in rows)
-        if without_cost and all(row["value"] is None for row in rows):
-            raise UnanswerableError(
-                f"{self.metric.name} is not known: {count_of(without_cost, 'unit')} of {self.window} without a cost",
-                "Write the costs with `seller-platform costs plan`, or ask for units_without_cost.",
-            )
-        if without_cost:
-            return rows, [f"{count_of(without_cost, 'unit')} without a valid cost: a profit is too high, or null."]
-        return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
-
-    def require_one_currency(self, rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-        """Return the currencies of rows, by name.
-
-        Raises:
-            UnanswerableError: There are several, and the rows are not divided by account.
-        """
-        currencies = tuple(sorted({row["currency"] for row in rows if row["currency"]}))
-        if len(currencies) > 1 and Dimension.ACCOUNT not in self.by:
-            raise UnanswerableError(
-                f"{self.metric.name} would be a sum over {', '.join(currencies)}, and amounts of several currencies "
-                "are never added",
-                "Ask for accounts of one currency, or divide by account.",
-            )
-        return currencies
-
-    @property
-    def command(self) -> str:
-        """The command that prints the rows."""
-        return runnable_command(f"seller-platform query {quote(self.statement.as_string(None))}")
-
-    @property
-    def statement(self) -> sql.Composed:
-        """The statement of PostgreSQL, with all values in it: a person can execute the same."""
-        by = [sql.SQL(self.table.dimensions[each]) for each in self.by]
-        currency = sql.SQL("NULL") if self.metric.unit is _COUNT else sql.Identifier(self.table.currency)
-        groups = [sql.SQL(str(number)) for number in range(1, len(by) + 2)]
-        value = sql.SQL("value NULLS LAST" if self.order is Order.SMALLEST else "value DESC NULLS LAST")
-        value_first = [] if self.order is Order.KEY else [value]
-        of_products = sql.SQL(" AND sku = ANY ({})").format(sql.Literal(list(self.products)))
-        return sql.SQL(_QUERY.strip()).format(
-            columns=sql.SQL("").join(
-                sql.SQL("{} AS {}, ").format(column, sql.Identifier(each.value))
-                for column, each in zip(by, self.by, strict=True)
-            ),
-            currency=currency,
-            formula=sql.SQL(self.metric.formula),
-            without_cost=sql.SQL("sum(units_without_cost)" if self.metric.needs_costs else "0"),
-            table=sql.SQL(self.table.table),
-            accounts=sql.Literal(list(self.accounts)),
-            day=sql.Identifier(self.table.day),
-            first=sql.Literal(str(self.window.start)),
-            end=sql.Literal(str(self.window.end)),
-            of_products=of_products if self.products else sql.SQL(""),
-            groups=sql.SQL(", ").join(groups),
-            order=sql.SQL(", ").join([*value_first, *groups]),
-            limit=sql.Literal(self.limit),
-        )

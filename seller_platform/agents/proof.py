@@ -1,9 +1,11 @@
 """What every question and answer has: arguments, rows, their proof, and the refusal of days that are not stored."""
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Annotated, Generic, TypeVar
+from decimal import Decimal
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -86,6 +88,20 @@ class ToolAnswer(Fact, Generic[Row]):
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = Field(default=(), description="What has to be said with the numbers.")
     proof: Proof
+    today: dict[str, date] = Field(default={}, description="Which day it is now, in UTC and the accounts' zones.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer as JSON has it. Rows have only what is said of them, and amounts are plain digits."""
+        rows = self.model_dump(include={"rows"}, exclude_unset=True)
+        content: dict[str, Any] = json.loads(json.dumps({**self.model_dump(), **rows}, default=_plain))
+        return content
+
+
+def _plain(value: object) -> str:
+    """Return a value that JSON does not have; of an amount never the form 1E+3."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, date) else str(value)
 
 
 @dataclass(frozen=True)
@@ -93,14 +109,14 @@ class Asked:
     """What a question is about: accounts, days and what the answer is computed from.
 
     Attributes:
-        mart: The mart that the answer is read from; None for the tables of the datasets.
+        marts: The marts that the answer is read from; without any, it is read from the tables of the datasets.
     """
 
     asker: Asker
     accounts: Sequence[KnownAccount]
     window: Window
     datasets: Sequence[Dataset]
-    mart: Mart | None = None
+    marts: Sequence[Mart] = ()
 
     @property
     def keys(self) -> list[str]:
@@ -109,12 +125,13 @@ class Asked:
     @property
     def inputs(self) -> list[str]:
         """The names of all datasets that the answer is computed from, also of those without days."""
-        return [each.name for each in (self.mart.datasets if self.mart else self.datasets)]
+        of_marts = (each for mart in self.marts for each in mart.datasets)
+        return list(dict.fromkeys(each.name for each in (of_marts if self.marts else self.datasets)))
 
     @property
-    def table(self) -> str:
-        """The table with the answer."""
-        return self.mart.table if self.mart else self.datasets[0].table
+    def tables(self) -> list[str]:
+        """The tables with the answer."""
+        return [each.table for each in self.marts or self.datasets]
 
     @property
     def months(self) -> list[Window]:
@@ -134,19 +151,19 @@ class Asked:
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
         read_at, changing = require_days(database, self.datasets, self.accounts, self.window)
-        found = slice_problems(database, [self.table, *self.inputs], accounts=self.keys, months=months)
+        found = slice_problems(database, [*self.tables, *self.inputs], accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
-        if self.mart:
-            require_loaded(database, relation_of(self.mart), [Selection(key, self.window) for key in self.keys])
+        for mart in self.marts:
+            require_loaded(database, relation_of(mart), [Selection(key, self.window) for key in self.keys])
             with database.begin() as connection:
-                states = partition_states(connection, Derived.of(self.mart), self.keys, self.months)
+                states = partition_states(connection, Derived.of(mart), self.keys, self.months)
             problems += [
-                f"{self.mart.table} of {each.account}, {each.month:%Y-%m}: it is older than what it is made of; "
+                f"{mart.table} of {each.account}, {each.month:%Y-%m}: it is older than what it is made of; "
                 "`seller-platform marts build` builds it."
                 for each in states
                 if not each.is_current
             ]
-        page, partition = self.table.replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
+        page, partition = self.tables[0].replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
         url = self.asker.dagster_url and f"{self.asker.dagster_url}/assets/{page}?partition={quote(partition)}"
         return Proof(
             as_of=read_at,

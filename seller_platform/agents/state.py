@@ -1,21 +1,18 @@
-"""The tools `accounts`, `coverage`, `problems` and `stock`: what there is now."""
+"""The tools `accounts`, `coverage` and `problems`: what there is now, and what is wrong with it."""
 
 from dataclasses import replace
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from shlex import quote
+from datetime import date, datetime
+from typing import Annotated
 
-from psycopg import sql
-from psycopg.rows import dict_row
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from sqlalchemy import text
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.proof import (
     MOST_PROBLEMS,
-    Asked,
     ChosenAccounts,
     Fact,
+    Names,
     NoArguments,
     Proof,
     Seen,
@@ -23,12 +20,9 @@ from seller_platform.agents.proof import (
     hidden,
     zones_of,
 )
-from seller_platform.contract import Window
-from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.errors import UnanswerableError
-from seller_platform.marts.restock_plan import RESTOCK_PLAN
+from seller_platform.contract.datasets import DATASETS
+from seller_platform.errors import UnanswerableError, did_you_mean
 from seller_platform.warehouse.monitoring.problems import Problem, problems
-from seller_platform.warehouse.postgres.database import driver_of
 
 _ACCOUNTS = text("""
     SELECT key, title, country_code AS country, currency_code AS currency, timezone AS time_zone,
@@ -37,25 +31,23 @@ _ACCOUNTS = text("""
     LEFT JOIN platform.slices ON account = key AND month IS NOT NULL AND load_id IS NOT NULL
     WHERE key = ANY (:accounts) GROUP BY key ORDER BY key
 """)
-_SLICES = text("""
+_CHOSEN = """
+    FROM platform.slices
+    WHERE account = ANY (:accounts) AND load_id IS NOT NULL AND dataset = ANY (:datasets)
+      AND (CAST(:month AS date) IS NULL OR month = date_trunc('month', CAST(:month AS date)))
+"""
+_SUMMARY = text(f"""
+    SELECT dataset, count(DISTINCT account) AS accounts, count(*) AS slices, min(month) AS first_month,
+           max(month) AS last_month, CAST(sum(rows) AS bigint) AS rows, string_agg(DISTINCT verdict, ', ') AS verdict,
+           min(read_at) AS read_at
+    {_CHOSEN} GROUP BY dataset ORDER BY dataset
+""")
+_SLICES = text(f"""
     SELECT dataset, account, month, load_id, rows, verdict, read_at,
            CASE WHEN month IS NOT NULL
                 THEN (SELECT count(moment) FROM unnest(days_read) AS day (moment)) END AS days_read
-    FROM platform.slices WHERE account = ANY (:accounts) AND load_id IS NOT NULL
-    ORDER BY dataset, account, month LIMIT 1000
-""")
-
-_VELOCITY_DAYS, _OLD = timedelta(days=30), timedelta(days=2)
-
-_RUNNING_OUT = """
-SELECT account, sku AS product, product_name AS name, snapshot_day, fulfillable_units, inbound_units, health.velocity,
-       health.days_of_cover, health.stock_out_date, stock_out_risk AS risk, order_date, order_units, to_buy
-FROM marts.inventory_health AS health JOIN marts.restock_plan AS plan USING (account, sku, snapshot_day, product_name)
-WHERE account = ANY ({accounts})
-  AND (stock_out_risk = 'out of stock' OR health.stock_out_date <= snapshot_day + {within_days})
-ORDER BY health.stock_out_date NULLS FIRST, account, sku
-LIMIT {limit}
-"""
+    {_CHOSEN} ORDER BY dataset, account, month LIMIT 1000
+""")  # noqa: S608  # constants
 
 
 class AccountRow(Fact):
@@ -66,47 +58,41 @@ class AccountRow(Fact):
     country: str | None
     currency: str | None = Field(description="The currency of its sales.")
     time_zone: str = Field(description="Its days are days of this zone.")
+    today: date = Field(description="Which day it is there now.")
     first_month: date | None = Field(description="The first month of which anything is stored.")
     last_month: date | None
     read_at: datetime | None = Field(description="When any of it was last read.")
 
 
+class CoverageArguments(ChosenAccounts):
+    """Accounts, and which of their slices to list."""
+
+    datasets: Names = Field(default=(), description="Such as orders or transactions; empty for all.")
+    month: (
+        Annotated[
+            date,
+            BeforeValidator(lambda value: f"{value}-01" if isinstance(value, str) and len(value) == 7 else value),
+            WithJsonSchema({"type": "string"}),
+        ]
+        | None
+    ) = Field(default=None, description="As 2026-03; null for all, and lists without days.")
+
+
 class SliceRow(Fact):
-    """What is stored of a dataset in a month of an account."""
+    """What is stored of a dataset: first in all, then by account and month."""
 
     dataset: str
-    account: str
-    month: date | None = Field(description="The first day of the month; null of a list without days.")
-    load_id: int = Field(description="The newest load; `seller-platform diff` shows what it changed.")
+    account: str | None = Field(default=None, description="Of a slice.")
+    month: date | None = Field(default=None, description="The first day of the month, of a slice with days.")
+    accounts: int | None = Field(default=None, description="How many have any; in the summary, as up to last_month.")
+    slices: int | None = None
+    first_month: date | None = None
+    last_month: date | None = None
+    load_id: int | None = Field(default=None, description="The newest; `seller-platform diff` shows what it changed.")
     rows: int
     verdict: str
-    read_at: datetime | None
-    days_read: int | None = Field(description="How many days of the month were ever read.")
-
-
-class StockArguments(ChosenAccounts):
-    """Accounts, and how far to look ahead."""
-
-    within_days: int = Field(default=30, ge=0, le=3_650, description="Days from the snapshot on.")
-    limit: int = Field(default=100, ge=1, le=1_000, description="The most rows.")
-
-
-class StockRow(Fact):
-    """A product that is out of stock, or will be."""
-
-    account: str
-    product: str
-    name: str | None
-    snapshot_day: date
-    fulfillable_units: int | None
-    inbound_units: int | None = Field(description="Under way to the marketplace; the plan counts them.")
-    velocity: Decimal | None = Field(description="Units ordered per day over 30 days; null where not each is loaded.")
-    days_of_cover: Decimal | None
-    stock_out_date: date | None
-    risk: str
-    order_date: date | None = Field(description="When to order at the latest.")
-    order_units: int | None = Field(description="What the plan lacks: from own warehouses, and bought.")
-    to_buy: int | None = Field(description="How many of these own warehouses do not have.")
+    read_at: datetime | None = Field(description="When it was last read; in the summary, the oldest of it.")
+    days_read: int | None = Field(default=None, description="How many days of the month were ever read.")
 
 
 def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
@@ -119,8 +105,9 @@ def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
     """
     accounts = asker.chosen_accounts()
     with asker.database.begin() as connection:
-        found = connection.execute(_ACCOUNTS, {"accounts": [each.key for each in accounts]})
-        rows = tuple(map(AccountRow.model_validate, found))
+        found = connection.execute(_ACCOUNTS, {"accounts": [each.key for each in accounts]}).mappings()
+        today = {each.key: asker.clock().astimezone(each.zone_or_utc).date() for each in accounts}
+        rows = tuple(AccountRow(**row, today=today[row["key"]]) for row in found)
     return ToolAnswer(
         rows=rows,
         proof=Proof(
@@ -134,15 +121,27 @@ def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
     )
 
 
-def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRow]:
-    """List what is stored of each dataset and account by month: rows, days that were read, and when."""
-    accounts = asker.chosen_accounts(arguments.accounts)
+def list_coverage(asker: Asker, arguments: CoverageArguments) -> ToolAnswer[SliceRow]:
+    """List what is stored: first a row for each dataset, then its slices by account and month.
+
+    Raises:
+        UnanswerableError: There is no such account or dataset.
+    """
+    accounts, names = asker.chosen_accounts(arguments.accounts), [each.name for each in DATASETS]
+    if unknown := [name for name in arguments.datasets if name not in names]:
+        raise UnanswerableError(
+            f"there is no dataset {unknown[0]!r}{did_you_mean(unknown[0], names)}", "The candidates are all.", names
+        )
+    chosen = {"datasets": list(arguments.datasets or names), "month": arguments.month}
     with asker.database.begin() as connection:
-        found = connection.execute(_SLICES, {"accounts": [each.key for each in accounts]})
-        rows = tuple(map(SliceRow.model_validate, found))
+        rows = tuple(
+            SliceRow(**row)
+            for each in (_SUMMARY, _SLICES)
+            for row in connection.execute(each, {"accounts": [each.key for each in accounts], **chosen}).mappings()
+        )
     return ToolAnswer(
         rows=rows,
-        notes=("Only the first 1,000 rows are listed: name fewer accounts.",) if len(rows) == 1_000 else (),
+        notes=() if rows else ("Nothing of this is stored.",),
         proof=Proof(
             as_of=min((row.read_at for row in rows if row.read_at), default=None),
             coverage="What is stored of the accounts; a month with fewer days read than it has is not whole.",
@@ -171,36 +170,4 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
             bound=asker.bound(),
             seen=Seen(command='seller-platform query "TABLE platform.problems"', url=asker.dagster_url),
         ),
-    )
-
-
-def list_running_out(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
-    """List the products that are out of stock or will be within so many days, with units to order and by when.
-
-    Raises:
-        UnanswerableError: There is no such account, no snapshot, or the sales before the snapshot are not stored.
-    """
-    accounts = asker.chosen_accounts(arguments.accounts)
-    keys = [each.key for each in accounts]
-    numbers = {"within_days": sql.Literal(arguments.within_days), "limit": sql.Literal(arguments.limit)}
-    statement = sql.SQL(_RUNNING_OUT.strip()).format(accounts=sql.Literal(keys), **numbers)
-    snapshots = "SELECT account, max(snapshot_day) FROM marts.restock_plan WHERE account = ANY (%s) GROUP BY account"
-    with asker.database.begin() as connection:
-        driver = driver_of(connection)
-        days = dict(driver.execute(snapshots, [keys]).fetchall())
-        rows = driver.cursor(row_factory=dict_row).execute(statement).fetchall()
-    if absent := sorted(set(keys) - set(days)):
-        raise UnanswerableError(
-            f"{RESTOCK_PLAN.table} has no snapshot of {', '.join(absent)}",
-            "Load the inventory with `seller-platform sync`, then build the mart with `seller-platform marts build`.",
-        )
-    window = Window(min(days.values()) - _VELOCITY_DAYS, min(days.values()))
-    asked = Asked(asker, accounts, window, (DAILY_PRODUCT_SALES,))
-    return ToolAnswer(
-        rows=tuple(StockRow(**row) for row in rows),
-        notes=(
-            f"Snapshots: {', '.join(sorted(map(str, {*days.values()})))}; velocity of 30 days; default lead time.",
-            *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
-        ),
-        proof=asked.prove(f"seller-platform query {quote(statement.as_string(None))}"),
     )

@@ -1,21 +1,42 @@
 """Every tool that an agent may call, and the function that calls one."""
 
+import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import cleandoc, signature
-from typing import Any
+from types import MappingProxyType
+from typing import Any, get_origin
 
 import psycopg
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.cost_plan import plan_costs
 from seller_platform.agents.figures import compare_periods, explain_figure, list_metrics, query_metric
+from seller_platform.agents.payouts import list_payouts
 from seller_platform.agents.proof import ToolAnswer
 from seller_platform.agents.reference import run_sql, search_docs
-from seller_platform.agents.state import list_accounts, list_coverage, list_problems, list_running_out
+from seller_platform.agents.state import list_accounts, list_coverage, list_problems
+from seller_platform.agents.stock import list_stock
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, UnanswerableError, WarehouseUnavailableError, did_you_mean
+
+MOST_CHARACTERS = 28_000
+"""How long an answer may be as JSON: less than 8,000 tokens of 4 characters, also where its quotes are escaped."""
+
+_LONGEST_COMMAND = 6_000
+_ROOM_OF_A_NOTE = 400
+_FEWER = "fewer accounts or months, or single days or products"
+
+
+class _Schema(GenerateJsonSchema):
+    """Makes the same schemas with every version of pydantic: an amount is a text."""
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002  # every amount is a text
+        return {"type": "string"}
 
 
 @dataclass(frozen=True)
@@ -25,12 +46,14 @@ class Tool:
     Attributes:
         function: Answers, or raises RequestError. Its docstring says to a model what it answers and how to ask; its
             annotations are the schemas.
+        fewer: What to ask for, where an answer would be too long.
         is_local: Whether it is offered over standard input and output only.
     """
 
     name: str
     title: str
     function: Callable[[Asker, Any], ToolAnswer[Any]]
+    fewer: str = _FEWER
     is_local: bool = False
 
     @property
@@ -48,13 +71,46 @@ class Tool:
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        return self.arguments.model_json_schema()
+        schema: dict[str, Any] = _concise(self.arguments.model_json_schema(schema_generator=_Schema))
+        return schema
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the answer."""
+        """The JSON Schema of the answer. The page `agents` describes the proof, which every answer has."""
         answer: type[BaseModel] = signature(self.function).return_annotation
-        return answer.model_json_schema(mode="serialization")
+        row: Any = answer.model_fields["rows"].annotation
+        rows = TypeAdapter(row).json_schema(schema_generator=_Schema)
+        others = {"notes": {"type": "array"}, "proof": {"type": "object"}, "today": {"type": "object"}}
+        properties = {"rows": _concise(rows, of_answer=True), **others}
+        return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+_LEFT_OUT = ("$defs", "$ref", "anyOf", "title", "pattern", "minLength", "maxLength")
+_OF_ANSWERS = ("required", "format", "additionalProperties")
+
+
+def _concise(schema: Any, definitions: Mapping[str, Any] = MappingProxyType({}), *, of_answer: bool = False) -> Any:
+    """Return a schema without references and what a model does not need; what is left out is checked all the same."""
+    if isinstance(schema, list):
+        return [_concise(each, definitions, of_answer=of_answer) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    definitions = schema.get("$defs", definitions)
+    if reference := schema.get("$ref"):
+        schema = {**definitions[reference.rpartition("/")[2]], **schema}
+    if is_nullable := (choices := schema.get("anyOf", ()))[1:] == [{"type": "null"}]:
+        schema = {**choices[0], **schema}
+    left_out = {*_LEFT_OUT, *(_OF_ANSWERS if of_answer else ()), *(["description"] if "properties" in schema else [])}
+    concise = {
+        name: {key: _concise(each, definitions, of_answer=of_answer) for key, each in value.items()}
+        if name == "properties"
+        else _concise(value, definitions, of_answer=of_answer)
+        for name, value in schema.items()
+        if name not in left_out and (name, value) not in (("default", []), ("default", None))
+    }
+    if is_nullable and of_answer:
+        concise["type"] = [concise["type"], "null"]
+    return concise
 
 
 TOOLS = (
@@ -63,12 +119,13 @@ TOOLS = (
     Tool("query", "Query a metric", query_metric),
     Tool("compare", "Compare two periods", compare_periods),
     Tool("explain", "Explain a figure", explain_figure),
-    Tool("stock", "Stock that runs out", list_running_out),
-    Tool("coverage", "What is stored", list_coverage),
-    Tool("problems", "What is wrong", list_problems),
-    Tool("cost_plan", "Plan product costs", plan_costs),
-    Tool("docs", "Documentation", search_docs),
-    Tool("sql", "Run a SELECT", run_sql, is_local=True),
+    Tool("stock", "Stock, and what runs out", list_stock, "fewer accounts or days"),
+    Tool("payouts", "Payouts", list_payouts, "fewer accounts"),
+    Tool("coverage", "What is stored", list_coverage, "single `accounts`, `datasets` or a `month`"),
+    Tool("problems", "What is wrong", list_problems, "fewer accounts"),
+    Tool("cost_plan", "Plan product costs", plan_costs, "fewer lines"),
+    Tool("docs", "Documentation", search_docs, "other words"),
+    Tool("sql", "Run a SELECT", run_sql, "fewer columns or rows", is_local=True),
 )
 """Every tool, in the order in which they are listed."""
 
@@ -91,7 +148,8 @@ def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_lo
         )
     tool = tools[name]
     try:
-        return tool.function(asker, tool.arguments.model_validate(arguments))
+        answer = tool.function(asker, tool.arguments.model_validate(_meant(tool.arguments, arguments)))
+        return _fitted(answer.model_copy(update={"today": asker.today()}), tool)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
@@ -106,3 +164,49 @@ def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_lo
         raise UnanswerableError(error.problem_alone, error.next_step) from error
     except (WarehouseUnavailableError, OperationalError, psycopg.OperationalError) as error:
         raise UnanswerableError("the warehouse did not answer in time", "Ask for less, or again later.") from error
+
+
+def _meant(model: type[BaseModel], arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return arguments as they are meant: hosts send null for nothing, one value for a list, and JSON as a text."""
+    meant: dict[str, object] = {}
+    for name, sent in arguments.items():
+        value, field = sent, model.model_fields.get(name)
+        if field is None:
+            meant[name] = value
+            continue
+        is_list = get_origin(field.annotation) is tuple
+        if isinstance(value, str) and value.lstrip()[:1] in ("[", "{", "n") and (is_list or value == "null"):
+            with suppress(ValueError):
+                value = json.loads(value)
+        if (value is None or value == "") and not field.is_required():
+            continue
+        meant[name] = [value] if is_list and isinstance(value, str | dict) else value
+    return meant
+
+
+def _fitted(answer: ToolAnswer[Any], tool: Tool) -> ToolAnswer[Any]:
+    """Return as many rows of an answer as fit, with how many there are and how to ask for the others.
+
+    Raises:
+        UnanswerableError: Not even one does.
+    """
+    command = answer.proof.seen.command
+    if len(command) > _LONGEST_COMMAND:
+        seen = answer.proof.seen.model_copy(update={"command": f"{command[:_LONGEST_COMMAND]}... (cut)"})
+        answer = answer.model_copy(update={"proof": answer.proof.model_copy(update={"seen": seen})})
+    content = answer.as_json()
+    lengths = [len(json.dumps(row, ensure_ascii=False)) + 2 for row in content["rows"]]
+    room = MOST_CHARACTERS - len(json.dumps({**content, "rows": []}, ensure_ascii=False))
+    if sum(lengths) <= room:
+        return answer
+    count, room = 0, room - _ROOM_OF_A_NOTE
+    while lengths[count] <= room:
+        room -= lengths[count]
+        count += 1
+    if not count:
+        raise UnanswerableError("one row is longer than an answer may be", f"Ask for {tool.fewer}.")
+    note = (
+        f"Only {count_of(count, 'row')} of {len(lengths):,} are here, for an answer has at most 8,000 tokens: ask for "
+        f"{tool.fewer} to see the others."
+    )
+    return answer.model_copy(update={"rows": answer.rows[:count], "notes": (*answer.notes, note)})

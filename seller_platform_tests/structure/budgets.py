@@ -15,7 +15,7 @@ BUDGETS = {
     "service": 12_394,
     "sandbox": 2_968,
     "alerts": 612,
-    "agents": 1_618,
+    "agents": 2_153,
     "ingest": 2_377,
     "client": 3_761,
     "warehouse": 11_449,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_880,
     "marts": 2_285,
-    "tests": 56_150,
+    "tests": 56_229,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -1,5 +1,6 @@
 """Calls of tools as an attacker sends them who may see one account of the demo's company, and what they get."""
 
+import json
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
@@ -108,7 +109,14 @@ def result_of(answer: httpx.Response) -> Any:
     except ValueError:
         return answer.text
     result = body.get("result", body) if isinstance(body, Mapping) else body
-    return result.get("structuredContent", result) if isinstance(result, Mapping) else result
+    return content_of(result) if isinstance(result, Mapping) else result
+
+
+def content_of(result: Mapping[str, Any]) -> Any:
+    """Return the answer in a result: structured content or, by older protocols, JSON text; what is none as it is."""
+    if result.get("structuredContent") is not None:
+        return result["structuredContent"]
+    return json.loads(result["content"][0]["text"]) if result.get("content") else result
 
 
 def _texts(value: object) -> Iterator[str]:
