@@ -25,6 +25,7 @@ _NAMES = (
     "deploy",
     "operate",
     "growing",
+    "numbers",
     "promises",
     "reference",
     "reference/commands",

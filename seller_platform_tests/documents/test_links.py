@@ -18,7 +18,7 @@ from seller_platform_tests.tools.documentation import ARCHITECTURE, PAGES, READM
 from seller_platform_tests.tools.documentation import documents as generated_documents
 
 _WEB = ("http://", "https://")
-_LINES = 220
+_LINES = 140
 
 
 @pytest.mark.parametrize("document", [*documents(), *others()], ids=lambda document: document.name)

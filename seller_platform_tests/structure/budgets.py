@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_857,
-    "cli": 5_292,
+    "cli": 5_293,
     "orchestration": 4_747,
     "service": 12_394,
     "sandbox": 2_968,

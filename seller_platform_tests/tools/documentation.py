@@ -1,4 +1,4 @@
-"""The generated parts of documents: pages of reference, the tree of ARCHITECTURE.md, the README's figures."""
+"""The generated parts of documents: pages of reference, the tree of ARCHITECTURE.md, the figures of `numbers`."""
 
 import ast
 import inspect
@@ -60,7 +60,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
 
 def documents() -> list[Path]:
     """Return the files that have generated parts."""
-    return [README, ARCHITECTURE, PAGES / "checks.md", *sorted(PAGES.glob("reference/*.md"))]
+    return [ARCHITECTURE, PAGES / "checks.md", PAGES / "numbers.md", *sorted(PAGES.glob("reference/*.md"))]
 
 
 def found_in(text: str, name: str) -> str | None:
