@@ -103,7 +103,7 @@ def test_programs_go_on_during_and_after_an_upgrade(monkeypatch: pytest.MonkeyPa
                 assert stored(warehouse, _MIXED) == []
                 assert stored(warehouse, _AS_OF, moment) == former
                 stored(warehouse, "SELECT count(*) FROM platform.problems")
-                assert "total_cents" not in seller_platform.read("orders", database_url=url).columns
+                assert "is_gift" not in seller_platform.read("orders", database_url=url).columns
 
             def watch() -> None:
                 nonlocal longest
