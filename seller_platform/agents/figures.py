@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
-from sqlalchemy import text
+from sqlalchemy import and_, text
 
 from seller_platform.agents.asker import Asker, refused_name
 from seller_platform.agents.metric_queries import MetricQuery
@@ -24,9 +24,11 @@ from seller_platform.agents.proof import (
     ToolAnswer,
     period_of,
 )
+from seller_platform.contract import LOCAL_DAY
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError, did_you_mean
-from seller_platform.warehouse.history.provenance import Provenance, explain_days
+from seller_platform.warehouse.history.provenance import Provenance, explained
+from seller_platform.warehouse.schema.tables import table_for
 
 _PRODUCTS = text("""
     SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)
@@ -229,9 +231,11 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
     if len(rows) == 1_000:
         notes.append("Only the first 1,000 loads and builds are listed: ask for fewer accounts or months.")
     for each in asked.datasets:
-        count, origins = explain_days(
-            asker.database, each, asked.keys, asked.window, query.products, limit=arguments.rows
-        )
+        stored = table_for(each).c
+        days = and_(stored[LOCAL_DAY] >= asked.window.start, stored[LOCAL_DAY] < asked.window.end)
+        products = [stored.sku.in_(query.products)] if query.products else []
+        condition = and_(stored.account.in_(asked.keys), days, *products)
+        count, origins = explained(asker.database, each, condition, arguments.rows)
         rows += (_row(each.table, origin) for origin in origins)
         if count > len(origins):
             notes.append(

@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
+from psycopg.types.multirange import Multirange
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from sqlalchemy import text
 
 from seller_platform.agents.asker import Asker
 from seller_platform.commands import runnable_command
@@ -20,7 +22,7 @@ from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived, partition_states
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.monitoring.problems import slice_problems
-from seller_platform.warehouse.readers.loaded import require_days, require_loaded
+from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 
 MOST_PROBLEMS = 20
@@ -28,6 +30,31 @@ MOST_PROBLEMS = 20
 
 _DAY, _LONGEST = timedelta(days=1), timedelta(days=3_660)
 _LAST = date(2999, 12, 31)
+_PAIRS_NAMED = 20
+
+# A day counts as stored if it was read after it was over; until then its rows are a part of it. The first row is of all
+# datasets and accounts.
+_DAYS = text("""
+    WITH asked AS (
+        SELECT dataset, lookback, account, zone, CAST(day AS date) AS day
+        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS of_dataset (dataset, lookback)
+        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS of_account (account, zone)
+        CROSS JOIN generate_series(CAST(:first AS timestamp), CAST(:last AS timestamp), interval '1 day') AS day
+    ),
+    read AS (
+        SELECT asked.*, daterange(day, day + 1) AS span, moment,
+               CAST(moment AT TIME ZONE coalesce(time_zone, zone) AS date) - day AS after_days
+        FROM asked
+        LEFT JOIN platform.slices AS slice ON slice.dataset = asked.dataset AND slice.account = asked.account
+                                          AND slice.month = date_trunc('month', asked.day)
+        CROSS JOIN LATERAL (SELECT slice.days_read[extract(day FROM day)::integer]) AS of_day (moment)
+    )
+    SELECT dataset || ' of ' || account AS named, min(moment) AS read_at,
+           range_agg(span) FILTER (WHERE coalesce(after_days, 0) < 1) AS missing,
+           range_agg(span) - range_agg(span) FILTER (WHERE coalesce(after_days, 0) < 1) AS stored,
+           range_agg(span) FILTER (WHERE after_days BETWEEN 1 AND lookback - 1) AS changing
+    FROM read GROUP BY GROUPING SETS ((), (dataset, account)) ORDER BY dataset NULLS FIRST, account
+""")
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 Names = Annotated[tuple[Name, ...], Field(max_length=100)]
@@ -150,7 +177,7 @@ class Asked:
         """
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
-        read_at, changing = require_days(database, self.datasets, self.accounts, self.window)
+        read_at, changing = self._require_days()
         found = slice_problems(database, [*self.tables, *self.inputs], accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         for mart in self.marts:
@@ -177,6 +204,31 @@ class Asked:
             time_zones=zones_of(self.accounts),
             seen=Seen(command=command, url=url),
         )
+
+    def _require_days(self) -> tuple[datetime, str]:
+        """Return when the first of the days was read, and those that may still change upstream; maybe none.
+
+        Raises:
+            UnanswerableError: Some were not read after they were over; the message names them, and others to ask for.
+        """
+        bound = {
+            "datasets": [each.name for each in self.datasets],
+            "lookbacks": [each.lookback_days for each in self.datasets],
+            "accounts": self.keys,
+            "zones": [each.account.timezone for each in self.accounts],
+            "first": self.window.start,
+            "last": self.window.last_day,
+        }
+        total, *pairs = self.asker.database.execute(_DAYS, bound).all()
+        if total.missing:
+            named = [f"{each.named}, {_spelled(each.missing)}" for each in pairs if each.missing]
+            longest = max(_windows(total.stored), key=lambda each: each.days, default=None)
+            raise UnanswerableError(
+                f"days are not stored as a whole: {'; '.join(named[:_PAIRS_NAMED])}",
+                f"{f'Ask for {longest}, which are stored, or first' if longest else 'First'} let "
+                "`seller-platform sync` load them; a day is whole when it was read after its end.",
+            )
+        return total.read_at, _spelled(total.changing)
 
     def _require_history(self) -> None:
         begin = stored_history_start(self.asker.database) or EARLIEST
@@ -215,3 +267,11 @@ def period_of(first_day: date, last_day: date) -> Window:
             "Give the first day and the last day, both inclusive, as 2026-03-01 and 2026-03-31.",
         )
     return Window(first_day, last_day + _DAY)
+
+
+def _windows(days: Multirange[date] | None) -> list[Window]:
+    return [Window(each.lower, each.upper) for each in days or () if each.lower and each.upper]
+
+
+def _spelled(days: Multirange[date] | None) -> str:
+    return ", ".join(str(each) if each.days > 1 else str(each.start) for each in _windows(days))

@@ -2,6 +2,7 @@
 
 - `capability`: what this folder contributes
 - `settings`: where exported tables lie
+- `derived`: a table as what is derived from its dataset or mart
 - `partitions`: exports partitions of a table
 - `delta_tables`: opens, writes and prunes tables
 - `table_files`: their files in a folder, synced

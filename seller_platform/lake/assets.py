@@ -13,6 +13,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError
+from seller_platform.lake.derived import exported_to
 from seller_platform.lake.settings import LakeSettings
 from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
@@ -24,7 +25,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.derived.tables import mart_table_for
-from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
+from seller_platform.warehouse.readers.relations import SOURCES, Source
 from seller_platform.warehouse.schema.tables import table_for
 
 

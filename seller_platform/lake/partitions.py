@@ -21,14 +21,15 @@ from seller_platform.contract import Kind, Window
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import reach
 from seller_platform.lake.delta_tables import MONTH, open_table, replace_rows, store_errors
+from seller_platform.lake.derived import exported_to
 from seller_platform.lake.temporary_rows import ExportedSlice, TemporaryRows, batches_of
-from seller_platform.warehouse.derived.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
+from seller_platform.warehouse.derived.due import EVERY_ACCOUNT, keep_try, partition_states
 from seller_platform.warehouse.derived.tables import BUILD_ID
 from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
-from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, exported_to, relation_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, relation_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -38,6 +39,7 @@ Partition: TypeAlias = tuple[str | None, Window | None]
 
 _EXTRA, _LOAD_ID = "extra", "load_id"
 _SLICES_PER_COMMIT, _BYTES_PER_COMMIT = 1_000, 2 << 30  # a condition of many slices needs much of the stack
+_FORGET = "DELETE FROM platform.derived_partitions WHERE folder = %s AND name = %s AND error IS NULL"
 _MONTHS = sql.SQL("SELECT DISTINCT date_trunc('month', {day})::date FROM {table} WHERE account = %(account)s")
 
 
@@ -169,10 +171,13 @@ class _Export:
         }
 
     def _forget(self) -> None:
-        """Note that nothing is exported. A table that was lost or moved away is written again as a whole."""
+        """Note that nothing is exported. A table that was lost or moved away is written again as a whole.
+
+        The tries that failed stay, because they are due again after an hour.
+        """
         # The transaction of the export only reads.
         with self._database.begin() as connection:
-            forget_tries(connection, self._derived)
+            driver_of(connection).execute(_FORGET, (self._derived.folder, self._derived.name))
 
     def _slices(
         self, table: "DeltaTable", account: str | None, month: Window | None

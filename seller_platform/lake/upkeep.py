@@ -8,11 +8,12 @@ from seller_platform.cli.doctor.findings import Finding, ok, warn
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import PartsFailedError
+from seller_platform.lake.derived import exported_to
 from seller_platform.lake.settings import LakeSettings
 from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.due import partition_states
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import SOURCES, exported_to
+from seller_platform.warehouse.readers.relations import SOURCES
 
 _ACCOUNTS = text("SELECT key FROM platform.accounts WHERE retired_at IS NULL ORDER BY key")
 _MONTHS = text("SELECT DISTINCT month FROM platform.slices WHERE month IS NOT NULL")

@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.lake.assets import export_asset, export_follower, export_key
+from seller_platform.lake.derived import exported_to
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import partition_key, partitions_for
@@ -16,7 +17,7 @@ from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import partition_states
 from seller_platform.warehouse.derived.registry import MARTS
-from seller_platform.warehouse.readers.relations import SOURCES, exported_to
+from seller_platform.warehouse.readers.relations import SOURCES
 from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform, failure_of
 from seller_platform_tests.support.receipts import mark_loaded

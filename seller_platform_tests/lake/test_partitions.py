@@ -26,6 +26,7 @@ from seller_platform.contract import Account, Dataset, Kind, Window, dataset_nam
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
 from seller_platform.lake.delta_tables import prune_tables
+from seller_platform.lake.derived import exported_to
 from seller_platform.lake.partitions import Exported, export_partitions
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.due import partition_states
@@ -35,7 +36,7 @@ from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
-from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
+from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
 from seller_platform_tests.support.postgres import drop_database

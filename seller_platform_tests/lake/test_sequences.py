@@ -20,6 +20,7 @@ from sqlalchemy import text
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InputProblemError, RequestError
+from seller_platform.lake.derived import exported_to
 from seller_platform.lake.partitions import export_partitions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -34,7 +35,7 @@ from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import open_load, revert
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
+from seller_platform.warehouse.readers.relations import SOURCES, Source
 from seller_platform_tests.support.postgres import copied, drop_database, end_connections
 from seller_platform_tests.support.stored_rows import connect_accounts
 

@@ -19,7 +19,6 @@ from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.errors import ApiError
 from seller_platform.service.lists.page_queries import Need
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,22 @@ def unknown_to_replica(parameter: str, problem: str) -> ApiError:
     return ApiError(f"{parameter} {problem}", status=422, reason=REPLICA, parameters={parameter: [problem]})
 
 
+_DAYS_OF_SLICE = """
+    CASE WHEN slice.read_after_days IS NOT NULL
+         THEN datemultirange(daterange(slice.month, CAST(slice.month + interval '1 month' AS date)))
+         ELSE (SELECT range_agg(daterange(slice.month + CAST(number AS integer) - 1,
+                                          slice.month + CAST(number AS integer)))
+               FROM unnest(slice.days_read) WITH ORDINALITY AS day (moment, number) WHERE moment IS NOT NULL)
+    END
+"""
+"""The expression for the days of the month of a `slice` that were read."""
+
 _GAPS = f"""
 SELECT requested.position - 1, requested.account, lower(missing.days), upper(missing.days) - 1
 FROM unnest(%(datasets)s::text[], %(accounts)s::text[], %(first_days)s::date[], %(last_days)s::date[])
      WITH ORDINALITY AS requested (dataset, account, first_day, last_day, position)
 CROSS JOIN LATERAL (
-    SELECT count(*) > 0 AS is_any, range_agg({DAYS_OF_SLICE}) AS days
+    SELECT count(*) > 0 AS is_any, range_agg({_DAYS_OF_SLICE}) AS days
     FROM platform.slices AS slice
     WHERE slice.dataset = requested.dataset AND slice.account = requested.account AND slice.load_id IS NOT NULL
       AND (slice.month IS NULL OR slice.month <= requested.last_day

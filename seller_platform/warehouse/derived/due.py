@@ -285,12 +285,3 @@ def keep_try(
         "message": error and str(error).replace("\x00", ""),
     }
     driver_of(connection).execute(_KEEP, values)
-
-
-def forget_tries(connection: Connection, derived: Derived) -> None:
-    """Delete the tries after which something was made, so that all of it is due again.
-
-    Those that failed stay, because they are due again after an hour.
-    """
-    statement = "DELETE FROM platform.derived_partitions WHERE folder = %s AND name = %s AND error IS NULL"
-    driver_of(connection).execute(statement, (derived.folder, derived.name))

@@ -136,7 +136,7 @@ def explain(
     if account is not None:
         account_of(database, account)
     try:
-        count, origins = _explained(database, dataset, _condition(dataset, table_for(dataset), conditions, account))
+        count, origins = explained(database, dataset, _condition(dataset, table_for(dataset), conditions, account))
     except DataError as error:
         raise _invalid_key(dataset, str(error.orig).partition("\n")[0]) from None
     if not origins:
@@ -150,29 +150,10 @@ def explain(
     return count, origins
 
 
-def explain_days(
-    database: Database,
-    dataset: Dataset,
-    accounts: Collection[str],
-    window: Window,
-    skus: Collection[str],
-    *,
-    limit: int,
-) -> tuple[int, tuple[Provenance, ...]]:
-    """Return how many rows of a dated dataset are stored of days, and the origin of the first ones.
-
-    Args:
-        skus: Only rows of these products; without any, of all.
-    """
-    columns = table_for(dataset).c
-    days = and_(columns[LOCAL_DAY] >= window.start, columns[LOCAL_DAY] < window.end)
-    products = [columns[_SKU].in_(skus)] if skus else []
-    return _explained(database, dataset, and_(columns.account.in_(accounts), days, *products), limit)
-
-
-def _explained(
+def explained(
     database: Database, dataset: Dataset, condition: ColumnElement[bool], limit: int = ROWS_AT_MOST
 ) -> tuple[int, tuple[Provenance, ...]]:
+    """Return how many stored rows meet a condition, and the origin of the first ones."""
     table = table_for(dataset)
     order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
     with database.begin() as connection:

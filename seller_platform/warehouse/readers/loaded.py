@@ -1,21 +1,19 @@
 """Refuses to read what was never loaded, because an empty result could be wrong."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import groupby
 
-from psycopg.types.multirange import Multirange
 from sqlalchemy import text
 
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Window
 from seller_platform.counts import count_of
-from seller_platform.errors import NotLoadedError, UnanswerableError
-from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
 
-_ACCOUNTS_NAMED, _PAIRS_NAMED = 3, 20
+_ACCOUNTS_NAMED = 3
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 _ACCOUNTS = "SELECT DISTINCT account FROM {receipts} WHERE {named} = :name AND finished_at <= :moment ORDER BY account"
@@ -45,30 +43,6 @@ LEFT JOIN LATERAL generate_series(
 WHERE NOT EXISTS (SELECT FROM {loads} AND finished_at <= :moment)
 ORDER BY 1, 2
 """
-
-# A day counts as stored if it was read after it was over; until then its rows are a part of it. The first row is of all
-# datasets and accounts.
-_DAYS = text("""
-    WITH asked AS (
-        SELECT dataset, lookback, account, zone, CAST(day AS date) AS day
-        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS of_dataset (dataset, lookback)
-        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS of_account (account, zone)
-        CROSS JOIN generate_series(CAST(:first AS timestamp), CAST(:last AS timestamp), interval '1 day') AS day
-    ),
-    read AS (
-        SELECT asked.*, daterange(day, day + 1) AS span, moment,
-               CAST(moment AT TIME ZONE coalesce(time_zone, zone) AS date) - day AS after_days
-        FROM asked
-        LEFT JOIN platform.slices AS slice ON slice.dataset = asked.dataset AND slice.account = asked.account
-                                          AND slice.month = date_trunc('month', asked.day)
-        CROSS JOIN LATERAL (SELECT slice.days_read[extract(day FROM day)::integer]) AS of_day (moment)
-    )
-    SELECT dataset || ' of ' || account AS named, min(moment) AS read_at,
-           range_agg(span) FILTER (WHERE coalesce(after_days, 0) < 1) AS missing,
-           range_agg(span) - range_agg(span) FILTER (WHERE coalesce(after_days, 0) < 1) AS stored,
-           range_agg(span) FILTER (WHERE after_days BETWEEN 1 AND lookback - 1) AS changing
-    FROM read GROUP BY GROUPING SETS ((), (dataset, account)) ORDER BY dataset NULLS FIRST, account
-""")
 
 _OF_DATASETS = {"receipts": "platform.published_loads", "named": "dataset"}
 _OF_MARTS = {"receipts": "platform.mart_builds", "named": "mart"}
@@ -132,37 +106,6 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     )
 
 
-def require_days(
-    database: Database, datasets: Sequence[Dataset], accounts: Sequence[KnownAccount], window: Window
-) -> tuple[datetime, str]:
-    """Check that every day of dated datasets and accounts was read after it was over.
-
-    Returns:
-        When the first of them was read, and those that the upstream may still change; an empty text without any.
-
-    Raises:
-        UnanswerableError: Some were not; the message names them, and those that can be asked for.
-    """
-    bound = {
-        "datasets": [each.name for each in datasets],
-        "lookbacks": [each.lookback_days for each in datasets],
-        "accounts": [each.key for each in accounts],
-        "zones": [each.account.timezone for each in accounts],
-        "first": window.start,
-        "last": window.last_day,
-    }
-    total, *pairs = database.execute(_DAYS, bound).all()
-    if total.missing:
-        named = [f"{each.named}, {_spelled(each.missing)}" for each in pairs if each.missing]
-        longest = max(_windows(total.stored), key=lambda each: each.days, default=None)
-        raise UnanswerableError(
-            f"days are not stored as a whole: {'; '.join(named[:_PAIRS_NAMED])}",
-            f"{f'Ask for {longest}, which are stored, or first' if longest else 'First'} let "
-            "`seller-platform sync` load them; a day is whole when it was read after its end.",
-        )
-    return total.read_at, _spelled(total.changing)
-
-
 def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
     """Return the accounts of which something was ever loaded or built; of the accounts themselves, the connections.
 
@@ -174,11 +117,3 @@ def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
             if keys := connection.execute(statement, {"name": relation.name, "moment": moment}).scalars().all():
                 return keys
     return []
-
-
-def _windows(days: Multirange[date] | None) -> list[Window]:
-    return [Window(each.lower, each.upper) for each in days or () if each.lower and each.upper]
-
-
-def _spelled(days: Multirange[date] | None) -> str:
-    return ", ".join(str(each) if each.days > 1 else str(each.start) for each in _windows(days))

@@ -7,7 +7,6 @@ statement reads them. The rows come as blocks of CSV, a few thousand at a time; 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from hashlib import sha256
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -17,7 +16,6 @@ from sqlalchemy import Connection
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError, did_you_mean
 from seller_platform.warehouse.derived.declaration import Mart, MartColumn
-from seller_platform.warehouse.derived.due import Derived, DerivedInput
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.postgres.database import driver_of, identifiers
@@ -25,7 +23,6 @@ from seller_platform.warehouse.schema.tables import HISTORY
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
-_VERSION_DIGITS = 12
 
 EVERY_DAY = Window(date.min, date.max)
 """The days of a part without a window, where every day is read."""
@@ -114,24 +111,6 @@ def relation_of(source: Source) -> Relation:
         keeps_snapshots=source.keeps_snapshots,
         has_account_parts=source.slicing is not Slicing.CONNECTION,
         is_monthly=source.is_dated,
-    )
-
-
-def exported_to(source: Source, folder: str) -> Derived:
-    """Return the exported table of a dataset or a mart, whose partitions follow its slices or builds.
-
-    Args:
-        folder: That of all exported tables: a path, or a URL in an object store.
-    """
-    relation = relation_of(source)
-    columns = [(column.name, column.kind.name) for column in source.columns]
-    return Derived(
-        source.name,
-        sha256(repr(columns).encode()).hexdigest()[:_VERSION_DIGITS],
-        relation.is_monthly,
-        (DerivedInput(source.name, is_monthly=relation.is_monthly),),
-        folder=folder,
-        is_of_all=not relation.has_account_parts,
     )
 
 

@@ -210,16 +210,6 @@ AS $$ SELECT CASE WHEN dataset = ANY ({dated}) THEN CAST(date_trunc('month', CAS
 $$
 """)
 
-DAYS_OF_SLICE = """
-    CASE WHEN slice.read_after_days IS NOT NULL
-         THEN datemultirange(daterange(slice.month, CAST(slice.month + interval '1 month' AS date)))
-         ELSE (SELECT range_agg(daterange(slice.month + CAST(number AS integer) - 1,
-                                          slice.month + CAST(number AS integer)))
-               FROM unnest(slice.days_read) WITH ORDINALITY AS day (moment, number) WHERE moment IS NOT NULL)
-    END
-"""
-"""The expression for the days of the month of a `slice` that were read."""
-
 
 def keep_slices(connection: Connection) -> None:
     """Create the views of receipts, the trigger that writes the row of a slice after each, and its functions, anew."""

@@ -33,7 +33,7 @@ from seller_platform.errors import (
 )
 from seller_platform.orchestration.assets.checks import checks_of, judgements
 from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.derived.due import Derived, keep_try, state_of
+from seller_platform.warehouse.derived.due import Derived, DerivedInput, keep_try, state_of
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.holds import Claim, Doubt
 from seller_platform.warehouse.loads.recounts import recount
@@ -47,7 +47,6 @@ from seller_platform.warehouse.monitoring.problems import (
     to_report,
 )
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import exported_to
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.platform import open_platform
@@ -58,7 +57,8 @@ from seller_platform_tests.support.stored_rows import add_rows
 from seller_platform_tests.support.terminals import show
 
 ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
-MART, EXPORT = Derived.of(mart_named("account_profit_daily")), exported_to(ORDERS, "/lake")
+MART = Derived.of(mart_named("account_profit_daily"))
+EXPORT = Derived("orders", "", is_monthly=True, inputs=(DerivedInput("orders", is_monthly=True),), folder="/lake")
 NOW = datetime.now(UTC)
 TODAY, DAY = Window.day(NOW.date()), timedelta(days=1)
 MONTH = Window.month_of(NOW.date() - timedelta(days=3))  # days of the last two are not due yet
