@@ -387,10 +387,8 @@ class World:
             if result.error is not None and not isinstance(result.error, ReadingHeldError):
                 raise Violation(f"{result.request}: {result.error}")
         self.model.judge_holds([each.id for each in open_holds(process.database)])
-        loaded = {
-            (each.request.dataset.name, each.request.month and f"{each.request.month.start:%Y-%m}") for each in results
-        }
-        kept = {(name, each.month or None) for (name, _), of in refusals(process.database).items() for each in of}
+        loaded = {(each.request.dataset.name, each.request.month and each.request.month.start) for each in results}
+        kept = {(name, each.month) for (name, _), of in refusals(process.database).items() for each in of}
         if loaded & kept:
             raise Violation(f"{loaded & kept} were loaded, and are still refused")
         self._settle_registry(process)

@@ -15,13 +15,12 @@ from functools import cached_property
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.contract.window import read_month
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import left_at
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.days_due import AccountDay, days_due, last_reads, pairs_read
+from seller_platform.warehouse.loads.days_due import AccountDay, days_due, last_reads
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
@@ -162,7 +161,7 @@ class Planner:
         due = days_due(database, datasets, days, since=self.since, again=not scheduled, lookbacks=changing)
         unread = self._unread(datasets, self.since)
         computed = [dataset for dataset in datasets if dataset.is_computed]
-        offered = pairs_read(database, computed) if scheduled else None
+        offered = last_reads(database, computed) if scheduled else None
         refused = refusals(database)
 
         def slices_of(dataset: Dataset, day: AccountDay) -> Iterator[DueSlice]:
@@ -178,9 +177,9 @@ class Planner:
             newest_only = offered is not None and dataset.is_computed and pair not in offered
             # Months for which a day's requests did not suffice, even if they failed for another reason since.
             postponed = {
-                Window.month_of(read_month(each.month))
+                Window.month_of(each.month)
                 for each in refused.get(pair, ())
-                if each.month and (each.error == _POSTPONED or each.requests)
+                if each.month and (each.error == _POSTPONED or each.requests_in_vain)
             }
             whole = {month for month in postponed if month.start <= day.today}
             months = sorted(parts)[-1:] if newest_only else sorted({*parts, *whole})
@@ -223,7 +222,7 @@ class Planner:
         lookups = {each for each in slices if each.dataset.source is Source.PRODUCT_LOOKUP}
         listing = [dataset for dataset in datasets if dataset in (INVENTORY, DAILY_PRODUCT_SALES)]
         if lookups and listing:
-            known = {account for _, account in pairs_read(self.database, listing)}
+            known = {account for _, account in last_reads(self.database, listing)}
             slices = [each for each in slices if each not in lookups or each.account in known]
         return Division(slices) if self.requests_per_day is None else self.divide(slices)
 
@@ -250,7 +249,7 @@ class Planner:
         budgets = {name: left_at(database, name, now, per_day=per_day) for name in names}
         left = {name: requests for name, (requests, _) in budgets.items()}
         used_up = {name: RequestsUsedUpError(name, per_day=per_day, renews_at=at) for name, (_, at) in budgets.items()}
-        read_at = last_reads(database, [(each.dataset.name, each.account) for each in slices])
+        read_at = last_reads(database, list({each.dataset for each in slices}))
 
         def rank(each: DueSlice) -> tuple[object, ...]:
             last = read_at.get((each.dataset.name, each.account))

@@ -27,7 +27,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.loads.days_due import pairs_read
+from seller_platform.warehouse.loads.days_due import last_reads
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune, prune_files
 
 _HOURLY = "30 * * * *"
@@ -165,7 +165,7 @@ PRUNE = WHOLE.job_of("prune", delete_old)
 
 
 def _closed_months(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
-    read_before = pairs_read(planner.database, datasets)
+    read_before = last_reads(planner.database, datasets)
 
     def closed(today: date) -> list[Window]:
         return [*Window(today - timedelta(days=31 * (CLOSED_MONTHS + 1)), today.replace(day=1)).months()]

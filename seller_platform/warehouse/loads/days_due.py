@@ -8,11 +8,10 @@ from operator import itemgetter
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import or_, select, text
+from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import SLICES
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -45,10 +44,8 @@ def days_read(
 ) -> dict[date, date]:
     """Return the local day on which each day of a dated list that was read was last read.
 
-    A reading that is held does not count, and a revert is none.
-
-    Args:
-        under_any: Days that were read under another time zone or currency than the account's present one count, too.
+    A reading that is held does not count, and a revert is none. One under another time zone or currency than the
+    account's present one counts only if `under_any`.
     """
     days = {"begin": window.start, "end": window.end, "under_any": under_any}
     bound = {"of_dataset": dataset.name, "of_account": account, **days}
@@ -178,24 +175,13 @@ def days_due(
 
 
 _LAST_READS = text("""
-    SELECT dataset, account, max(greatest(read_at, (SELECT max(started_at) FROM platform.loads
-                                                    WHERE id = ANY (held_load_ids))))
-    FROM platform.slices
-    WHERE (dataset, account) IN (SELECT * FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[])))
-    GROUP BY dataset, account
+    SELECT dataset, account, max(greatest(read_at, CASE WHEN held_load_ids <> '{}' THEN (
+        SELECT max(started_at) FROM platform.loads WHERE id = ANY (held_load_ids)) END))
+    FROM platform.slices WHERE dataset = ANY (:datasets) GROUP BY dataset, account
 """)
 
 
-def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
+def last_reads(database: Database, datasets: Sequence[Dataset]) -> dict[tuple[str, str], datetime]:
     """Return when each dataset of an account was read last, by name and account; without those never read."""
-    bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
-    rows = database.execute(_LAST_READS, bound)
+    rows = database.execute(_LAST_READS, {"datasets": [dataset.name for dataset in datasets]})
     return {(name, account): moment for name, account, moment in rows if moment is not None}
-
-
-def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
-    """Return each pair of a dataset's name and an account that was ever read."""
-    was_read = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))  # stored or held
-    statement = select(SLICES.c.dataset, SLICES.c.account).where(was_read).distinct()
-    rows = database.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
-    return frozenset((dataset, account) for dataset, account in rows)

@@ -6,13 +6,13 @@ Without a receipt of a dataset a list is expected to fit one page: one request f
 the unfiltered list. Costs take a request for each product that is known.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
+from typing import Any
 
-from sqlalchemy import func, select, text, union
+from sqlalchemy import Row, func, select, text, union
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Source, Window
 from seller_platform.contract.datasets.inventory import INVENTORY
@@ -26,31 +26,35 @@ SECONDS_OF_A_REQUEST = 0.5
 _SHARE_OF_A_SLICE = 0.9
 """The share of a day's requests that one slice can use. Accounts are discovered with the others."""
 
-# Of each slice: the newest receipt of the same days, and those of at most as many days and of more. Only these are
-# read, by index: days that are read every 15 minutes have thousands.
-_CANDIDATES = """
-    SELECT DISTINCT slice.dataset, slice.account, receipt.*
+# Of each slice: the newest receipt of the same days, else that of the days that are most nearly as many, of the account
+# if it has any. Only these are read, by index: days that are read every 15 minutes have thousands.
+_RECEIPTS = """
+    SELECT slice.number, receipt.*
     FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:afters AS date[]))
-         AS slice (dataset, account, first, after)
-    CROSS JOIN LATERAL ({receipts}) AS receipt
-    ORDER BY receipt.id DESC
+         WITH ORDINALITY AS slice (dataset, account, first, after, number)
+    CROSS JOIN LATERAL (
+        SELECT is_same, days, requests, rows, seconds FROM ({}) AS candidate
+        ORDER BY is_same DESC, abs(days - (slice.after - slice.first)), id DESC LIMIT 1
+    ) AS receipt
 """
-_RECEIPT = """
-    (SELECT id, window_start, window_end, requests, rows,
-            extract(epoch FROM greatest(finished_at - started_at, '0'))::float8
-     FROM platform.readings
-     WHERE readings.dataset = slice.dataset AND {condition}
-     ORDER BY {order} LIMIT 1)
+_CANDIDATE = """
+    (SELECT id, {} AS is_same, window_end - window_start AS days, requests, rows,
+            extract(epoch FROM greatest(finished_at - started_at, '0'))::float8 AS seconds
+     FROM platform.readings AS reading
+     WHERE reading.dataset = slice.dataset AND {} AND {}
+     ORDER BY {} LIMIT 1)
 """
+_OWN = "{}.account = slice.account"
+_OF_OTHERS = "NOT EXISTS (SELECT FROM platform.readings AS own WHERE own.dataset = slice.dataset AND {})"
 _DAYS, _WANTED = "window_end - window_start", "slice.after - slice.first"
 _LIKE = ((f"{_DAYS} <= {_WANTED}", f"{_DAYS} DESC, id DESC"), (f"{_DAYS} > {_WANTED}", f"{_DAYS}, id DESC"))
-# The sum keeps PostgreSQL from reading all receipts by their number.
-_SAME = (("window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),)
-_RECEIPTS = (
-    [_RECEIPT.format(condition=of_account + condition, order=order) for condition, order in forms]
-    for of_account, forms in (("readings.account = slice.account AND ", _SAME + _LIKE), ("", _LIKE))
-)
-_OF_PAIRS, _OF_DATASETS = (text(_CANDIDATES.format(receipts=" UNION ALL ".join(each))) for each in _RECEIPTS)
+_CANDIDATES = [
+    # The sum keeps PostgreSQL from reading all receipts by their number.
+    (True, _OWN.format("reading"), "window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),
+    *((False, _OWN.format("reading"), *like) for like in _LIKE),
+    *((False, _OF_OTHERS.format(_OWN.format("own")), *like) for like in _LIKE),
+]
+_EXPECTED = text(_RECEIPTS.format(" UNION ALL ".join(_CANDIDATE.format(*each) for each in _CANDIDATES)))
 
 
 class Basis(StrEnum):
@@ -63,26 +67,12 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class ExpectedLoad:
-    """What the load of a slice is expected to take.
-
-    Attributes:
-        rows: None where no receipt says.
-    """
+    """What the load of a slice is expected to take; its rows are None where no receipt says."""
 
     requests: int
     rows: int | None
     seconds: float
     basis: Basis
-
-
-@dataclass(frozen=True)
-class _PastLoad:
-    """The facts of a receipt that later loads are expected to repeat."""
-
-    window: Window
-    requests: int
-    rows: int
-    seconds: float
 
 
 def expected_loads(
@@ -97,14 +87,19 @@ def expected_loads(
         slices: Each dataset with an account and the days to read.
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
-    own, of_others = _past_loads(database, slices)
+    bound = {
+        "datasets": [dataset.name for dataset, _, _ in slices],
+        "accounts": [account for _, account, _ in slices],
+        "firsts": [window.start for _, _, window in slices],
+        "afters": [window.end for _, _, window in slices],
+    }
+    receipts = {receipt.number: receipt for receipt in database.execute(_EXPECTED, bound)}
     columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
     rows = database.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
     in_vain = {(dataset, account, month): sent for dataset, account, month, sent in rows}
     expected = []
-    for dataset, account, window in slices:
-        past = own.get((dataset.name, account)) or of_others.get(dataset.name)
-        load = _expected(database, dataset, account, window, past)
+    for number, (dataset, account, window) in enumerate(slices, start=1):
+        load = _expected(database, dataset, account, window, receipts.get(number))
         sent = in_vain.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
         budget = float("inf") if requests_per_day is None else int(_SHARE_OF_A_SLICE * requests_per_day)
         least = int(min(2 * sent, max(sent + 1, budget))) if sent else 0
@@ -120,53 +115,25 @@ def fewest_requests(dataset: Dataset) -> int:
     return 1 if split is None else len(split.values) + (not split.required)
 
 
-def _past_loads(
-    database: Database, slices: Sequence[tuple[Dataset, str, Window]]
-) -> tuple[Mapping[tuple[str, str], list[_PastLoad]], Mapping[str, list[_PastLoad]]]:
-    """Return past loads like the slices of each pair, newest first, and those of datasets of which a pair has none."""
-    own: dict[tuple[str, str], list[_PastLoad]] = defaultdict(list)
-    of_others: dict[str, list[_PastLoad]] = defaultdict(list)
-
-    def bound(chosen: Collection[tuple[str, str, Window]]) -> dict[str, list[object]]:
-        return {
-            "datasets": [name for name, _, _ in chosen],
-            "accounts": [account for _, account, _ in chosen],
-            "firsts": [window.start for _, _, window in chosen],
-            "afters": [window.end for _, _, window in chosen],
-        }
-
-    wanted = {(dataset.name, account, window) for dataset, account, window in slices}
-    with database.begin() as connection:
-        for name, account, _, first, after, *facts in connection.execute(_OF_PAIRS, bound(wanted)).all():
-            own[name, account].append(_PastLoad(Window(first, after), *facts))
-        without = {(name, "", window) for name, account, window in wanted if (name, account) not in own}
-        for name, _, _, first, after, *facts in connection.execute(_OF_DATASETS, bound(without)) if without else ():
-            of_others[name].append(_PastLoad(Window(first, after), *facts))
-    return own, of_others
-
-
 def _expected(
-    database: Database, dataset: Dataset, account: str, window: Window, past: Sequence[_PastLoad] | None
+    database: Database, dataset: Dataset, account: str, window: Window, like: Row[Any] | None
 ) -> ExpectedLoad:
-    if not past:
+    """Return what a load is expected to take by a receipt like it, as far as there is one."""
+    if like is None:
         is_lookup = dataset.source is Source.PRODUCT_LOOKUP
         requests = max(1, len(skus_of_account(database, account))) if is_lookup else fewest_requests(dataset)
         return ExpectedLoad(requests, None, requests * SECONDS_OF_A_REQUEST, Basis.NONE)
-    same = next((each for each in past if each.window == window), None)
-    if same is not None or not dataset.is_dated:
-        like = same or past[0]
-        basis = Basis.ALIKE if same is None else Basis.SAME
+    if like.is_same or not dataset.is_dated:
+        basis = Basis.SAME if like.is_same else Basis.ALIKE
         return ExpectedLoad(max(1, like.requests), like.rows, like.seconds, basis)
-    like = min(past, key=lambda each: abs(each.window.days - window.days))
-    share = window.days / max(1, like.window.days)
+    share = window.days / max(1, like.days)
     rows = round(like.rows * share)
     fewest, size = fewest_requests(dataset), max(dataset.page_sizes, default=dataset.fixed_page_size)
     beyond = ceil(max(0, like.requests - fewest) * share)
     # Several pages are read with the first one again at their end; a few rows more than a page take two more requests.
     of_pages = 0 if size is None or rows <= size else ceil(rows / size)
     requests = fewest + max(beyond, of_pages)
-    seconds = like.seconds * requests / max(1, like.requests)
-    return ExpectedLoad(requests, rows, seconds, Basis.ALIKE)
+    return ExpectedLoad(requests, rows, like.seconds * requests / max(1, like.requests), Basis.ALIKE)
 
 
 def skus_of_account(database: Database, account: str) -> list[str]:

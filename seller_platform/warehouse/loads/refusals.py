@@ -1,8 +1,9 @@
 """Stores why slices could not be loaded, until they are."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from typing import Any
 
-from sqlalchemy import case, func, select, update
+from sqlalchemy import Row, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.clocks import utc_now
@@ -10,21 +11,6 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.errors import RequestsUsedUpError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a slice was not loaded when it was last tried.
-
-    Attributes:
-        month: As 2026-03; empty for a snapshot.
-        error: The class of the error.
-        requests: The most requests that were sent in vain, before those of a day were used up.
-    """
-
-    month: str
-    error: str
-    requests: int = 0
 
 
 def keep_refusal(
@@ -73,12 +59,14 @@ def forget_refusal(database: Database, dataset: Dataset, account: str, month: Wi
     database.execute(statement.values(requests_in_vain=0, **nothing))
 
 
-def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
-    """Return all refusals by name of dataset and account, oldest months first."""
-    by_pair: dict[tuple[str, str], tuple[Refusal, ...]] = {}
-    key = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month)
-    statement = select(*key, SLICES.c.error, SLICES.c.requests_in_vain).where(SLICES.c.error.is_not(None))
-    for dataset, account, month, *facts in database.execute(statement.order_by(*key)):
-        refusal = Refusal(f"{month:%Y-%m}" if month else "", *facts)
-        by_pair[dataset, account] = (*by_pair.get((dataset, account), ()), refusal)
+def refusals(database: Database) -> dict[tuple[str, str], list[Row[Any]]]:
+    """Return why slices were not loaded when they were last tried, by name of dataset and account.
+
+    Each refusal has the `month`, None for a list without days; the `error`, a class; and `requests_in_vain`, the most
+    requests that were sent before those of a day were used up.
+    """
+    by_pair = defaultdict[tuple[str, str], list[Row[Any]]](list)
+    columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.error, SLICES.c.requests_in_vain)
+    for row in database.execute(select(*columns).where(SLICES.c.error.is_not(None))):
+        by_pair[row.dataset, row.account].append(row)
     return by_pair

@@ -159,7 +159,7 @@ def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> No
     assert [type(each.error) for each in refused] == [ContractViolationError] * 2
     assert set(before) == {("transactions", TOKYO.key), ("warehouse_stock", TOKYO.key)}
     assert [(each.month, each.error) for each in before["transactions", TOKYO.key]] == [
-        ("2026-03", "ContractViolationError")
+        (MARCH.start, "ContractViolationError")
     ]
     assert set(after) == {("warehouse_stock", TOKYO.key)}
 
