@@ -118,7 +118,7 @@ class _Export:
         self._id = BUILD_ID if self._relation.is_mart else _LOAD_ID
         of_lists = () if self._relation.is_mart else ((_EXTRA, Kind.JSON),)
         self._beside = (*of_lists, (self._id, Kind.INTEGER))
-        account, *others = schema_of(self._relation)
+        account, *others = schema_of(self._relation.columns)
         is_by_month = self._relation.day is not None and self._relation.day != MONTH
         month = [pa.field(MONTH, pa.date32())] if is_by_month else []
         self._schema = pa.schema([account, *month, *others, *(pa.field(name, pa.string()) for name, _ in of_lists)])

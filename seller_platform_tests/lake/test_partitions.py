@@ -541,7 +541,7 @@ def test_every_list_and_mart_becomes_a_table(database: Database, tmp_path: Path,
     assert exported.metadata().name == source.table
     keys = ["account"] * relation.has_account_parts + ["month"] * (relation.day is not None)
     assert exported.metadata().partition_columns == keys
-    of_stored = {field.name: field.type for field in schema_of(relation)}
+    of_stored = {field.name: field.type for field in schema_of(relation.columns)}
     assert of_stored.items() <= {field.name: field.type for field in _stored(tmp_path, source.name).schema}.items()
 
 

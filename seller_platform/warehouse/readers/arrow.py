@@ -57,9 +57,8 @@ def read_arrow(
         NotLoadedError: A part, or a month of it, was never loaded; see `require_loaded`.
         RequestError: The relation has no such parts.
     """
-    chosen = None if parts is None else tuple(parts)
-    require_loaded(database, relation, chosen)
-    schema = schema_of(relation, numbers_as_text=numbers_as_text)
+    chosen = require_loaded(database, relation, parts)
+    schema = schema_of(relation.columns, numbers_as_text=numbers_as_text)
     with database.begin() as connection:
         batches = read_batches(connection, relation, chosen, numbers_as_text=numbers_as_text)
         return pa.Table.from_batches(list(batches), schema)
@@ -122,8 +121,8 @@ def read_batches(
     """
     columns = (*relation.columns, *beside)
     names = [name for name, _ in columns]
-    as_sent = _schema(columns, numbers_as_text=True)
-    schema = _schema(columns, numbers_as_text=numbers_as_text)
+    as_sent = schema_of(columns, numbers_as_text=True)
+    schema = schema_of(columns, numbers_as_text=numbers_as_text)
     for block in read_blocks(connection, relation, parts, names, rows_per_block=rows_per_batch):
         table = csv.read_csv(
             pa.BufferReader(block),
@@ -149,15 +148,11 @@ def read_batches(
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema:
-    """Return the columns that a reader gets, with their types.
+def schema_of(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool = False) -> pa.Schema:
+    """Return the types of columns that a reader gets, such as those of a relation.
 
-    The account comes first. The local day comes second, unless it is a column of the relation's own. Money is
-    `decimal128(28, 8)`, numbers are `decimal128(38, 18)`, or both are text; timestamps are in UTC; JSON is its text.
+    Money is `decimal128(28, 8)`, numbers are `decimal128(38, 18)`, or both are text; timestamps are in UTC; JSON is its
+    text.
     """
-    return _schema(relation.columns, numbers_as_text=numbers_as_text)
-
-
-def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa.Schema:
     types = _TYPES | ({Kind.MONEY: pa.string(), Kind.NUMBER: pa.string()} if numbers_as_text else {})
     return pa.schema([(name, types[kind]) for name, kind in columns])

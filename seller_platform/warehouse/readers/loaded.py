@@ -48,7 +48,7 @@ _OF_DATASETS = {"receipts": "platform.published_loads", "named": "dataset"}
 _OF_MARTS = {"receipts": "platform.mart_builds", "named": "mart"}
 
 
-def require_loaded(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> None:
+def require_loaded(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> list[Selection] | None:
     """Check that every part was loaded, be it empty; of a mart, that it was built.
 
     Of a monthly relation, each month of a part must have been loaded. A part without days has all months from the first
@@ -57,17 +57,21 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     Args:
         parts: None asks for every account that was ever loaded; there must be one.
 
+    Returns:
+        The parts; None for a relation without accounts.
+
     Raises:
         NotLoadedError: A part, or a month of it, was never loaded, or not yet at the moment of the relation.
         RequestError: The relation has no such parts.
     """
     tables = _OF_MARTS if relation.is_mart else _OF_DATASETS
     if parts is None:
-        selections = [Selection(account) for account in loaded_accounts(database, relation)]
-        if not selections:
+        chosen = selections = [Selection(account) for account in loaded_accounts(database, relation)]
+        if not chosen:
             raise NotLoadedError(relation.table, relation.name)
     else:
-        selections = merged(relation, parts)
+        chosen = list(parts)
+        selections = merged(relation, chosen)
     windows = [None if each.window == EVERY_DAY else each.window for each in selections]
     bound = {
         "name": relation.name,
@@ -80,7 +84,7 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     statement = text(_ABSENT.format(**tables, loads=_LOADS.format(**tables)))
     absent = database.execute(statement, bound).mappings().all()
     if not absent:
-        return
+        return chosen if relation.has_account_parts else None
     first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]
     # If a part was never loaded, no later moment helps, and that part is named.
     first_load = max(first_loads) if len(first_loads) == len(absent) else None

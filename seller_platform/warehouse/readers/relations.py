@@ -35,11 +35,7 @@ SOURCES: tuple[Source, ...] = (*DATASETS, *MARTS)
 
 @dataclass(frozen=True)
 class Selection:
-    """A part of a relation: an account's rows of some local days.
-
-    Attributes:
-        window: Without one every day that is stored; of a snapshot the newest.
-    """
+    """An account's rows of a window of local days; without one every day that is stored, of a snapshot the newest."""
 
     account: str
     window: Window | None = None
@@ -147,7 +143,7 @@ def read_blocks(
 
     Args:
         connection: In a transaction, which can only read from then on.
-        parts: None asks for every account.
+        parts: None for a relation without accounts.
         columns: Columns of the table; the relation's own, or those of its bookkeeping.
     """
     statement, bindings = _query(relation, parts, columns)
@@ -170,7 +166,7 @@ _ALL = "SELECT {columns} FROM {table} AS stored ORDER BY {order}"
 _PARTS = """
 SELECT {columns}
 FROM {parts}
-JOIN {table} AS stored ON stored.account = part.account{within}{given}
+JOIN {table} AS stored ON stored.account = part.account AND {given}{within}
 ORDER BY {order}
 """
 _WITHIN = sql.SQL(" AND stored.{day} >= part.first_day AND stored.{day} < part.end_day")
@@ -180,25 +176,22 @@ _SNAPSHOTS = """
 SELECT {columns}
 FROM {parts}
 CROSS JOIN LATERAL (
-    SELECT greatest((SELECT max({day}) FROM {table} AS stored WHERE account = part.account{given}),
+    SELECT greatest((SELECT max({day}) FROM {table} AS stored WHERE account = part.account AND {given}),
                     (SELECT max(window_start) FROM platform.published_loads
                      WHERE dataset = {name} AND account = part.account AND finished_at <= {moment})) AS day
 ) AS newest
 JOIN {table} AS stored
   ON stored.account = part.account
  AND stored.{day} >= coalesce(part.first_day, newest.day) AND stored.{day} < coalesce(part.end_day, newest.day + 1)
- {given}
+ AND {given}
 ORDER BY {order}
 """
 
-_GIVEN = """
-unnest(%(accounts)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS part (account, first_day, end_day)
-"""
+_GIVEN = sql.SQL(
+    "unnest(%(accounts)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS part (account, first_day, end_day)"
+)
 # So the partitions of other accounts are left out when the statement is planned.
-_OF_GIVEN = sql.SQL(" AND stored.account = ANY(%(accounts)s::text[])")
-_EVERY_ACCOUNT = """
-(SELECT key AS account, {first}::date AS first_day, {end}::date AS end_day FROM platform.accounts) AS part
-"""
+_OF_GIVEN = sql.SQL("stored.account = ANY(%(accounts)s::text[])")
 
 
 def _query(
@@ -214,23 +207,18 @@ def _query(
         "day": day,
         "within": _WITHIN.format(day=day) if relation.day else sql.SQL(""),
         "name": sql.Literal(relation.name),
-        "given": sql.SQL("") if parts is None else _OF_GIVEN,
+        "given": _OF_GIVEN,
+        "parts": _GIVEN,
     }
-    if parts is None and not relation.has_account_parts:
+    if not relation.has_account_parts:
         return sql.SQL(_ALL).format(**filled), {}
-    bindings: dict[str, Any] = {}
-    if parts is None:
-        bounds = (None, None) if relation.keeps_snapshots else (EVERY_DAY.start, EVERY_DAY.end)
-        given = sql.SQL(_EVERY_ACCOUNT).format(first=sql.Literal(bounds[0]), end=sql.Literal(bounds[1]))
-    else:
-        selections = merged(relation, parts)
-        given = sql.Composed([sql.SQL(_GIVEN)])
-        bindings = {
-            "accounts": [selection.account for selection in selections],
-            "firsts": [selection.window and selection.window.start for selection in selections],
-            "ends": [selection.window and selection.window.end for selection in selections],
-        }
-    return sql.SQL(_SNAPSHOTS if relation.keeps_snapshots else _PARTS).format(parts=given, **filled), bindings
+    selections = merged(relation, parts or ())
+    bindings = {
+        "accounts": [selection.account for selection in selections],
+        "firsts": [selection.window and selection.window.start for selection in selections],
+        "ends": [selection.window and selection.window.end for selection in selections],
+    }
+    return sql.SQL(_SNAPSHOTS if relation.keeps_snapshots else _PARTS).format(**filled), bindings
 
 
 def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:

@@ -41,11 +41,7 @@ Value = str | None
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of a result.
-
-    Attributes:
-        kind: The name of its type, such as `numeric` or `timestamptz`.
-    """
+    """A column of a result, and the name of its type, such as `numeric` or `timestamptz`."""
 
     name: str
     kind: str

@@ -145,7 +145,7 @@ def test_every_dataset_and_mart_is_read_in_its_types_though_it_is_empty(database
 
     table, frame = read_arrow(database, relation, None), read_frames(database, relation, None)
 
-    assert table.schema == schema_of(relation)
+    assert table.schema == schema_of(relation.columns)
     assert list(frame.columns) == table.column_names == list(dict.fromkeys(table.column_names))
     for name, kind in relation.columns:
         assert not pd.api.types.is_float_dtype(frame[name].dtype)
