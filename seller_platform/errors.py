@@ -214,8 +214,8 @@ class NotLoadedError(RequestError):
         self.first_load = first_load
         if as_of is not None and first_load is not None:
             past, first = (each.astimezone(UTC).isoformat() for each in (as_of, first_load))
-            message = f"not stored yet at {past}: {absent}. The first load of it ended at {first}"
-            super().__init__(message, step="Take that moment or a later one: a load does not change the past.")
+            step = f"The first load of it ended at {first}: take that moment or a later one."
+            super().__init__(f"not stored yet at {past}: {absent}", step=step)
             return
         schema, _, name = table.partition(".")
         words = {
@@ -227,10 +227,9 @@ class NotLoadedError(RequestError):
         command += [word for account in accounts for word in ("--account", account)]
         if months is not None:
             command += ["--from", f"{months[0]:%Y-%m}", "--to", f"{months[1]:%Y-%m}"]
-        super().__init__(
-            f"never loaded: {absent}. Run `seller-platform {shlex.join(command)}`, or materialize "
-            f"{table.replace('.', '/')} for the partition"
-        )
+        asset = table.replace(".", "/")
+        step = f"Run `seller-platform {shlex.join(command)}`, or materialize {asset} for the partition."
+        super().__init__(f"never loaded: {absent}", step=step)
 
 
 class UnanswerableError(RequestError):
@@ -247,7 +246,7 @@ class UnanswerableError(RequestError):
             candidates: What may have been meant.
         """
         self.reason, self.remedy, self.candidates = reason, runnable(remedy), tuple(candidates)
-        super().__init__(followed(reason, remedy))
+        super().__init__(reason, step=remedy)
 
 
 class ReaderError(RequestError, with_step=True):
@@ -269,7 +268,7 @@ class NotConnectedError(RequestError):
 
     def __init__(self, connection: str | None = None) -> None:
         named = f"connection {connection!r}" if connection else "any connection"
-        super().__init__(f"there is no grant for {named}; run `{connect_command(connection)}` to authorise one")
+        super().__init__(f"there is no grant for {named}", step=f"Run `{connect_command(connection)}`.")
 
 
 class CannotListenError(SellerPlatformError):
@@ -345,10 +344,10 @@ class RetryableError(UpstreamError):
     next_step = "Try again later; what was loaded stays."
 
 
-class UpstreamUnavailableError(RetryableError):
+class UpstreamUnavailableError(RetryableError, with_step=True):
     """The upstream could not be reached, or failed temporarily, in every attempt."""
 
-    next_step = "Try again when the upstream answers; what was loaded stays."
+    next_step = "Try again when the upstream is back; what was loaded stays."
 
     def __init__(
         self,
@@ -357,11 +356,11 @@ class UpstreamUnavailableError(RetryableError):
         *,
         attempts: int,
         retry_after_seconds: float | None = None,
-        advice: str = "try again when the upstream is back",
+        step: str | None = None,
     ) -> None:
         self.attempts, self.retry_after_seconds = attempts, retry_after_seconds
         tries = count_of(attempts, "attempt")
-        super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}; {advice}")
+        super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}", step=step)
         self.problem = problem
 
 

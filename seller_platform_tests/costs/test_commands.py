@@ -150,5 +150,5 @@ def test_lost_grant_and_unavailable_upstream_have_own_exit_codes(shop: Shop, she
     shop.service.database.execute(text("DELETE FROM service.authorizations"))
     gone = _costs(shop, "plan", str(sheet), "--json")
 
-    assert "try again when the upstream is back" in _refused(away, 4)["message"]
+    assert "Try again when the upstream is back" in _refused(away, 4)["message"]
     assert "seller-platform connect" in _refused(gone, 3)["message"]

@@ -141,15 +141,15 @@ class RetryPolicy:
                     finally:
                         timer.cancel()
         except PassingFault as fault:
-            advice, pause = "try again when the upstream is back", fault.retry_after_seconds
+            step, pause = None, fault.retry_after_seconds
             if pause is not None and pause > self.seconds:
                 # To the next full minute, so that requests of the same minute have the same message.
                 over_at = self.clock.now().astimezone(UTC) + timedelta(seconds=pause + 59)
-                advice = (
-                    f"the upstream asks for a pause of {pause:,.0f} s, and a request is repeated for "
-                    f"{self.seconds:,.0f} s at most; try again after {over_at:%Y-%m-%d %H:%M} UTC"
+                step = (
+                    f"The upstream asks for a pause of {pause:,.0f} s, and a request is repeated for "
+                    f"{self.seconds:,.0f} s at most: try again after {over_at:%Y-%m-%d %H:%M} UTC."
                 )
             raise UpstreamUnavailableError(
-                request, fault.problem, attempts=number, retry_after_seconds=pause, advice=advice
+                request, fault.problem, attempts=number, retry_after_seconds=pause, step=step
             ) from None
         raise AssertionError("stamina ends with a result or an error")

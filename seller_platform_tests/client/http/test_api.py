@@ -158,8 +158,8 @@ def test_a_retry_after_beyond_our_patience_ends_at_once() -> None:
 
     assert (caught.value.retry_after_seconds, time.pauses) == (3600, [])
     assert str(caught.value) == (
-        "GET /user/me: status 429 after 1 attempt; the upstream asks for a pause of 3,600 s, and a request is repeated "
-        "for 120 s at most; try again after 2026-03-10 13:00 UTC"
+        "GET /user/me: status 429 after 1 attempt. The upstream asks for a pause of 3,600 s, and a request is repeated "
+        "for 120 s at most: try again after 2026-03-10 13:00 UTC"
     )
 
 
@@ -169,7 +169,7 @@ def test_a_pause_that_we_would_have_waited_is_not_told() -> None:
     with api_of(lambda request: busy, time=FakeTime()) as api, pytest.raises(UpstreamUnavailableError) as caught:
         api.get("/user/me")
 
-    assert str(caught.value).endswith("after 5 attempts; try again when the upstream is back")
+    assert str(caught.value).endswith("after 5 attempts. Try again when the upstream is back; what was loaded stays")
 
 
 def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
