@@ -6,8 +6,7 @@ from datetime import date
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
-from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, key_named
 from seller_platform.warehouse.monitoring.metrics import evidence
 from seller_platform.warehouse.postgres.database import Database
 

@@ -41,7 +41,7 @@ from seller_platform.contract.cost_periods import (
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
 from seller_platform.errors import RequestError, SheetError
-from seller_platform.warehouse.connections.account_names import key_named
+from seller_platform.warehouse.connections.accounts import key_named
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNT, REMOVE = "account", "remove"

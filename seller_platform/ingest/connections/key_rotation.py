@@ -14,10 +14,19 @@ import msgspec
 from seller_platform.errors import SecretKeyError
 from seller_platform.files import open_lock
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, reseal_spools, spools
-from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
-from seller_platform.warehouse.connections.grants import Grants, grant_facts, reseal_grants
-from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, sealing, split_keys, write_keys
+from seller_platform.warehouse.connections.accounts import client_secret_of, connections, secret_name
+from seller_platform.warehouse.connections.grants import Grants, grant_facts, grant_name
+from seller_platform.warehouse.connections.secrets import (
+    SecretBox,
+    key_file,
+    new_key,
+    reseal_column,
+    sealing,
+    split_keys,
+    write_keys,
+)
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import CONNECTIONS, GRANTS
 
 
 class Resealed(msgspec.Struct, frozen=True):
@@ -62,8 +71,8 @@ def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
     """
     with sealing(database, shared=False) as transaction:
         return Resealed(
-            grants=reseal_grants(transaction, box),
-            client_secrets=reseal_client_secrets(transaction, box),
+            grants=reseal_column(transaction, box, GRANTS.c.token_pair, grant_name),
+            client_secrets=reseal_column(transaction, box, CONNECTIONS.c.client_secret, secret_name),
             spools=reseal_spools(home / SPOOL_FOLDER, box),
         )
 

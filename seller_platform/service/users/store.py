@@ -27,7 +27,7 @@ from seller_platform.service.tables import (
     USERS,
 )
 from seller_platform.service.users.passwords import check_password, hash_password
-from seller_platform.warehouse.connections.account_names import key_named
+from seller_platform.warehouse.connections.accounts import key_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 

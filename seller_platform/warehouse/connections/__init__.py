@@ -1,6 +1,5 @@
 """Accounts, grants and secrets of the connections.
 
-- `account_names`: the account of a key, a title, or a seller and marketplace
 - `accounts`: the accounts of every connection
 - `grants`: token pairs, encrypted
 - `problems`: what may be wrong with grants and accounts

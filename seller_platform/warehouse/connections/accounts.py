@@ -1,19 +1,20 @@
 """Connections and the accounts they see: the registry in schema `platform`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, func, select, update
+from sqlalchemy import RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
 from seller_platform.contract.accounts import zone_or_none
-from seller_platform.errors import UnknownAccountError, UnusableAccountError
-from seller_platform.warehouse.connections.account_names import key_named
+from seller_platform.errors import ACCOUNTS_NAMED, RequestError, UnknownAccountError, UnusableAccountError, first_few
 from seller_platform.warehouse.connections.secrets import SecretBox, open_stored, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, GRANTS
+
+_SPELLINGS: tuple[Callable[[str], str], ...] = (str, lambda name: name.strip().casefold())
 
 
 @dataclass(frozen=True)
@@ -84,18 +85,8 @@ def client_secret_of(database: Database, box: SecretBox, connection: str) -> str
     statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
     return open_stored(
         lambda: database.execute(statement).scalar_one_or_none(),
-        lambda sealed: None if sealed is None else box.open(bytes(sealed), _secret_name(connection)).decode(),
+        lambda sealed: None if sealed is None else box.open(bytes(sealed), secret_name(connection)).decode(),
     )
-
-
-def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every stored secret with the first key of the box and return their number."""
-    stored = select(CONNECTIONS.c.name, CONNECTIONS.c.client_secret).where(CONNECTIONS.c.client_secret.is_not(None))
-    rows = transaction.execute(stored.with_for_update()).all()
-    for name, sealed in rows:
-        resealed = box.reseal(bytes(sealed), _secret_name(name))
-        transaction.execute(update(CONNECTIONS).where(CONNECTIONS.c.name == name).values(client_secret=resealed))
-    return len(rows)
 
 
 def account_titles(database: Database) -> dict[str, str]:
@@ -163,6 +154,33 @@ def account_named(database: Database, name: str) -> KnownAccount:
         return every[key_named(name, {key: each.account for key, each in every.items()})]
 
 
+def key_named(name: str, accounts: Mapping[str, Account]) -> str:
+    """Return the key of the account with that key, title, or `<seller_id>.<marketplace>`, in this order.
+
+    The exact spelling comes first. Then upper and lower case are the same.
+
+    Raises:
+        RequestError: Several accounts have that name.
+        UnknownAccountError: No account has that key, title, or seller and marketplace.
+    """
+    if name in accounts:
+        return name
+    names = {key: (key, account.title, account.seller) for key, account in accounts.items()}
+    for spelled in _SPELLINGS:
+        for kind in range(3):
+            keys = [key for key, of in names.items() if (own := of[kind]) and spelled(own) == spelled(name)]
+            if len(keys) == 1:
+                return keys[0]
+            if keys:
+                listed = first_few([f"{key} ({accounts[key].title})" for key in keys], ACCOUNTS_NAMED)
+                raise RequestError(
+                    f"several accounts are named {name!r}: {listed}",
+                    code="AmbiguousAccountError",
+                    step="Name the account by its key, as the message lists it.",
+                )
+    raise UnknownAccountError(name, sorted(accounts), [accounts[key].title for key in sorted(accounts)])
+
+
 def account_of(database: Database, key: str) -> KnownAccount:
     """Return the account of that key, retired or not.
 
@@ -191,5 +209,6 @@ def _account(row: RowMapping) -> KnownAccount:
     return KnownAccount(row["key"], row["connection"], account)
 
 
-def _secret_name(connection: str) -> str:
+def secret_name(connection: str) -> str:
+    """Return what errors call the client secret of a connection."""
     return f"the client secret of connection {connection!r}"

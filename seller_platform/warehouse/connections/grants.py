@@ -103,15 +103,6 @@ def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
     return tuple(GrantFacts(*row) for row in database.execute(select(*facts).order_by(of_grant.connection)))
 
 
-def reseal_grants(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every grant with the first key of the box and return their number."""
-    rows = transaction.execute(select(GRANTS.c.connection, GRANTS.c.token_pair).with_for_update()).all()
-    for name, sealed in rows:
-        resealed = box.reseal(bytes(sealed), _grant_name(name))
-        transaction.execute(update(GRANTS).where(GRANTS.c.connection == name).values(token_pair=resealed))
-    return len(rows)
-
-
 def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
     """Return a pair as encrypted bytes, for a row or a spool file."""
     return box.seal(msgspec.json.encode(pair))
@@ -142,8 +133,9 @@ def _sealed(box: SecretBox, pair: TokenPair) -> dict[str, object]:
 
 
 def _opened(box: SecretBox, name: str, row: RowMapping) -> TokenPair:
-    return open_pair(box, bytes(row["token_pair"]), _grant_name(name))
+    return open_pair(box, bytes(row["token_pair"]), grant_name(name))
 
 
-def _grant_name(connection: str) -> str:
+def grant_name(connection: str) -> str:
+    """Return what errors call the grant of a connection."""
     return f"the grant of connection {connection!r}"

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from sqlalchemy import Connection, text
+from sqlalchemy import Column, Connection, select, text, update
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
 from seller_platform.files import create_atomically, delete_leftovers, make_folders, sync_written, write_atomically
@@ -101,6 +101,23 @@ def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened
             stored = newer
 
 
+def reseal_column(transaction: Connection, box: SecretBox, column: Column[Any], name: Callable[[str], str]) -> int:
+    """Encrypt every secret of a column with the first key of the box and return their number.
+
+    Args:
+        name: Returns what errors call a secret, by the key of its row.
+
+    Raises:
+        SecretKeyError: One was encrypted with another key.
+    """
+    (key,) = column.table.primary_key
+    rows = transaction.execute(select(key, column).where(column.is_not(None)).with_for_update()).all()
+    for owner, sealed in rows:
+        resealed = {column.name: box.reseal(bytes(sealed), name(owner))}
+        transaction.execute(update(column.table).where(key == owner).values(resealed))
+    return len(rows)
+
+
 def split_keys(keys: str) -> tuple[str, ...]:
     """Return the Fernet keys of a text.
 
@@ -153,12 +170,10 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
 
 @contextmanager
 def sealing(database: Database, *, shared: bool = True) -> Iterator[Connection]:
-    """Open a transaction to seal and store secrets. The keys do not change until it ends.
+    """Open a transaction to seal and store secrets, which others may do meanwhile unless it is not `shared`.
 
-    What it commits is on the server's disk also where the server does not wait for its disk otherwise.
-
-    Args:
-        shared: Others may seal meanwhile; not where the keys are changed.
+    The keys do not change until it ends. What it commits is on the server's disk, also where the server does not wait
+    for its disk otherwise.
     """
     with database.begin() as transaction:
         transaction.execute(_WAIT_FOR_THE_DISK)

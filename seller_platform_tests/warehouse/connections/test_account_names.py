@@ -8,12 +8,12 @@ from sqlalchemy import text
 from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnknownAccountError, UnusableAccountError
 from seller_platform.ingest.loads.accounts import with_keys
-from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import (
     KnownAccount,
     KnownConnection,
     account_named,
     accounts_named,
+    key_named,
     save_accounts,
     save_connection,
 )
