@@ -12,8 +12,7 @@ from pydantic import SecretStr
 from seller_platform.commands import runnable, with_names
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.settings import Settings
-from seller_platform.warehouse.monitoring.incidents import Incident
-from seller_platform.warehouse.monitoring.problems import Problem
+from seller_platform.warehouse.monitoring.problems import Incident, Problem
 
 LONGEST_SENTENCE = 1_200
 _NAMED_INCIDENTS = 5

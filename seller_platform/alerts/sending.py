@@ -31,8 +31,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError, WebhookError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts_by_key
-from seller_platform.warehouse.monitoring.incidents import Incident
-from seller_platform.warehouse.monitoring.problems import Problem, end_acknowledgements, problems, to_report
+from seller_platform.warehouse.monitoring.problems import Incident, Problem, end_acknowledgements, problems, to_report
 from seller_platform.warehouse.postgres.database import Database
 
 _MESSAGES_AT_ONCE = 10

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.service.settings import ServiceSettings
 from seller_platform.settings import Settings
-from seller_platform.warehouse.monitoring.incidents import Incident
+from seller_platform.warehouse.monitoring.problems import Incident
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 

@@ -28,8 +28,7 @@ from seller_platform.orchestration.failures import in_the_ui
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.derived.declaration import Mart
-from seller_platform.warehouse.monitoring.mart_checks import count_partitions
-from seller_platform.warehouse.monitoring.metrics import stored_slices
+from seller_platform.warehouse.monitoring.metrics import stored_partitions
 from seller_platform.warehouse.monitoring.problems import SliceProblem, slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.unread_slices import READ_WITHIN_HOURS, UNREAD_SLICES
@@ -191,12 +190,10 @@ def judgements(
     if problems is None:
         problems = slice_problems(database, [name], accounts=owners)
     found = [each for each in problems if each.dataset == name]
+    count, rows = stored_partitions(database, name, owners)
+    noun, kind, facts = "partition", "partitions", dict[str, int]()
     if isinstance(source, Dataset):
-        count, rows = stored_slices(database, source, owners)
         noun, kind, facts = "list" if source.slicing is Slicing.CONNECTION else "slice", "slices", {"rows": rows}
-    else:
-        count = count_partitions(database, source, owners)
-        noun, kind, facts = "partition", "partitions", {}
     for rule in checks_of(source):
         of_rule = [each for each in reversed(found) if rule.is_broken_by(each)]
         broken = [*{(each.account, each.month): each for each in of_rule}.values()][::-1]  # the first of each slice

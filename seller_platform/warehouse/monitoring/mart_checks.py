@@ -1,10 +1,7 @@
 """The results of the checks of marts, and their evaluation over the rows as they are stored now."""
 
-from collections.abc import Collection
-
 from psycopg import sql
 from psycopg.types.json import Jsonb
-from sqlalchemy import text
 
 from seller_platform.contract import Window
 from seller_platform.warehouse.derived.builds import evaluate, failed_checks, rows_of
@@ -35,11 +32,6 @@ _KEEP_CHECKS = f"""
 UPDATE platform.derived_partitions AS former SET failed_checks = {KEPT_CHECKS.format("%(failed)s::jsonb")}
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
 """  # noqa: S608  # constants
-_COUNT_PARTITIONS = text("""
-    SELECT count(*) FROM platform.derived_partitions
-    WHERE folder = '' AND name = :mart AND digest IS NOT NULL
-      AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
-""")
 
 
 def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
@@ -70,9 +62,3 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
                 driver.execute(_KEEP_CHECKS, {**row, "mart": mart.name, "failed": Jsonb(failed)})
                 evaluated.append((row["account"], window))
     return evaluated
-
-
-def count_partitions(database: Database, mart: Mart, accounts: Collection[str] | None = None) -> int:
-    """Return how many partitions of a mart are built, of these accounts or of all."""
-    bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
-    return int(database.execute(_COUNT_PARTITIONS, bound).scalar_one())

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
 from seller_platform.capabilities import contributed
-from seller_platform.contract import Dataset
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
@@ -15,24 +15,6 @@ from seller_platform.warehouse.monitoring.restatements import Activity, activity
 from seller_platform.warehouse.postgres.database import Database
 
 _RECENT = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class LoadMeasures:
-    """What receipts say of a dataset and an account.
-
-    Attributes:
-        seconds: Time spent in all loads.
-        read_at: When the last published load ended; None if there is none.
-    """
-
-    dataset: str
-    account: str
-    loads: int
-    requests: int
-    body_bytes: int
-    seconds: float
-    read_at: datetime | None
 
 
 _SUMS = text("""
@@ -45,9 +27,12 @@ _SUMS = text("""
 """)
 
 
-def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
-    """Return the measures of every dataset and account that was ever loaded."""
-    return tuple(LoadMeasures(**row) for row in database.execute(_SUMS).mappings())
+def load_measures(database: Database) -> Sequence[Row[Any]]:
+    """Return what receipts say of every dataset and account that was ever loaded, as `_SUMS` names it.
+
+    Its `seconds` were spent in all loads; `read_at` is when the last published one ended, None if there is none.
+    """
+    return database.execute(_SUMS).all()
 
 
 @dataclass(frozen=True)
@@ -77,11 +62,7 @@ def facts(database: Database, now: datetime) -> Facts:
 
 @dataclass(frozen=True)
 class Gauge:
-    """Numbers for Prometheus.
-
-    Attributes:
-        label: What the keys of the values are.
-    """
+    """Numbers for Prometheus, by the value of a label."""
 
     name: str
     doc: str
@@ -117,8 +98,12 @@ _ACCOUNTS = text("""
     SELECT count(*) FILTER (WHERE retired_at IS NULL) AS listed, count(retired_at) AS retired FROM platform.accounts
 """)
 _COUNT = text("""
-    SELECT count(*), CAST(coalesce(sum(rows), 0) AS bigint) FROM platform.slices
-    WHERE dataset = :dataset AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
+    SELECT count(*), CAST(coalesce(sum(rows), 0) AS bigint)
+    FROM (SELECT dataset, account, rows FROM platform.slices
+          UNION ALL
+          SELECT 'marts.' || name, account, NULL FROM platform.derived_partitions
+          WHERE folder = '' AND digest IS NOT NULL) AS stored
+    WHERE dataset = :name AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
 """)
 _NOW = text("""
     SELECT CAST(pg_current_snapshot() AS text),
@@ -131,22 +116,22 @@ _CHANGED = text("""
 """)
 
 
-def stored_slices(database: Database, dataset: Dataset, accounts: Collection[str] | None) -> tuple[int, int]:
-    """Return how many slices of a dataset were loaded or tried, and how many rows they have.
+def stored_partitions(database: Database, name: str, accounts: Collection[str] | None) -> tuple[int, int]:
+    """Return how many slices of a dataset were loaded or tried, with their rows, or partitions of a mart were built.
 
     Args:
+        name: Of a mart with its schema, and no rows are returned.
         accounts: The keys of the accounts, or of the list of accounts the connections; None for all.
     """
-    bound = {"dataset": dataset.name, "accounts": None if accounts is None else list(accounts)}
-    slices, rows = database.execute(_COUNT, bound).one()
-    return slices, rows
+    bound = {"name": name, "accounts": None if accounts is None else list(accounts)}
+    count, rows = database.execute(_COUNT, bound).one()
+    return count, rows
 
 
 def changed_datasets(database: Database, before: str) -> tuple[frozenset[str] | None, str]:
     """Return the names of datasets with slices that changed since a snapshot, and the snapshot of now.
 
-    Args:
-        before: What was returned as the snapshot; empty or of another server, the first is None: any may have changed.
+    Any may have changed, and the first is None, if the snapshot before is empty or of another server.
     """
     with database.begin() as connection:
         snapshot, is_of_server = connection.execute(_NOW, {"before": before or None}).one()

@@ -92,12 +92,9 @@ def slice_states(
     refreshed: Sequence[Dataset] = REFRESHED,
     listed: Sequence[KnownAccount] | None = None,
 ) -> SliceStates:
-    """Return the state of every slice that should be stored.
+    """Return the state of every slice that should be stored of the listed accounts, by default of all.
 
     Days count as missing when a daily refresh should have brought them.
-
-    Args:
-        listed: The accounts that are read; by default all that are listed today.
     """
     newest_day = max(now.astimezone(UTC).date(), since)
     months = [Window.month_of(each.start) for each in Window(since, newest_day + timedelta(days=1)).months()]
