@@ -33,8 +33,8 @@ def system_server(program: Path, folder: Path, *settings: str, rules: tuple[str,
     user, data = server_user() if is_root() else None, folder / "data"
     data.mkdir(mode=0o700)
     if user is not None:
-        os.chown(data, user.uid, user.gid)
-    other: dict[str, Any] = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
+        os.chown(data, *user)
+    other: dict[str, Any] = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
 
     def run(name: str, *arguments: str) -> None:
         command = [str(program.with_name(name)), "-D", str(data), *arguments]

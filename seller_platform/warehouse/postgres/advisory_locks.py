@@ -36,11 +36,7 @@ WHERE datname = current_database() AND shobj_description(usesysid, 'pg_authid') 
 
 
 def lock(connection: Connection, name: str | int, *, shared: bool = False) -> None:
-    """Wait for the lock of a name or number and hold it until the transaction ends.
-
-    Args:
-        shared: Others may share it meanwhile.
-    """
+    """Wait for the lock of a name or number, which may be shared, and hold it until the transaction ends."""
     _wait(connection, _OF_TRANSACTION[shared], name)
 
 

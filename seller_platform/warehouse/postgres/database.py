@@ -97,7 +97,10 @@ class Database:
             with connection:
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
-            if interruption := _interruption(error):
+            interruption = error.__context__
+            while isinstance(interruption, Exception):
+                interruption = interruption.__context__
+            if interruption is not None:  # such as Dagster's end of a run, so that the statement cannot be rolled back
                 raise interruption from None
             if refusal := self._refusal(error):
                 raise refusal from error
@@ -173,14 +176,6 @@ def _rendered(url: sqlalchemy.URL) -> str:
     options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
     plain = url.set(query={}).render_as_string()
     return f"{plain}?{options}" if options else plain
-
-
-def _interruption(error: BaseException) -> BaseException | None:
-    """Return what interrupted a statement, such as Dagster's end of a run, so that it cannot be rolled back."""
-    cause = error.__context__
-    while isinstance(cause, Exception):
-        cause = cause.__context__
-    return cause
 
 
 def _driver_error(error: BaseException) -> BaseException | None:

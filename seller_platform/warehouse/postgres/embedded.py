@@ -38,7 +38,6 @@ from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_lin
 from seller_platform.warehouse.postgres.root_user import (
     DATA,
     DEFAULT_FOLDER,
-    ServerUser,
     is_open_to_others,
     is_root,
     make_data_folder,
@@ -184,20 +183,18 @@ class EmbeddedServer:
 
     def _start(self) -> None:
         self._make_data_folder()
-        owner = self._data.stat()
-        user = ServerUser(owner.st_uid, owner.st_gid)
-        self._make_socket_folder(user)
+        self._make_socket_folder()
         if self._is_ready():
             return
         data = self.data_folder
-        create_server_files(data, user, self._root_data)
+        create_server_files(data, self._root_data)
 
         def start() -> None:
             options = [f"-k {shlex.quote(str(self._socket_folder))} -p {self._choose_port()}"]
             options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
             # pg_ctl puts the path of the log into a line for a shell, without regard to its characters.
             started = ("-w", "-t", str(_START_SECONDS), "-l", _LOG_FILE, "-o", " ".join(options), "start")
-            run_program("pg_ctl", data, user, self._root_data, *started)
+            run_program("pg_ctl", data, self._root_data, *started)
 
         with interruption.deferred():  # a signal between two of its steps would leave a server that nothing stops
             try:
@@ -239,11 +236,11 @@ class EmbeddedServer:
         elif is_open_to_others(self.folder):
             user = server_user()
             make_folder(self._data, 0o700)
-            os.chown(self._data, user.uid, user.gid)
+            os.chown(self._data, *user)
         else:
             make_link(self._data, make_data_folder(self._root_data, self.folder))
 
-    def _make_socket_folder(self, user: ServerUser) -> None:
+    def _make_socket_folder(self) -> None:
         """Make the folder of the socket if the path of the data is too long for one, or has special characters.
 
         Raises:
@@ -255,14 +252,14 @@ class EmbeddedServer:
             if len(path) <= _LONGEST_SOCKET_FOLDER and not _SPECIAL.search(path):
                 return
             write_atomically(named, tempfile.mkdtemp(prefix="seller-platform-").encode(), 0o666)
-        folder = self._socket_folder
+        folder, owner = self._socket_folder, self._data.stat()
         with suppress(FileExistsError):
             make_folder(folder, 0o700)
         status = folder.lstat()
-        if status.st_uid == os.geteuid() != user.uid:
-            os.chown(folder, user.uid, user.gid, follow_symlinks=False)
+        if status.st_uid == os.geteuid() != owner.st_uid:
+            os.chown(folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
             status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != user.uid or stat.S_IMODE(status.st_mode) != 0o700:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner.st_uid or stat.S_IMODE(status.st_mode) != 0o700:
             raise OSError(
                 f"{folder}, the folder of its socket, is not a folder of the server's user with mode 700; "
                 f"delete {named} to have another one"

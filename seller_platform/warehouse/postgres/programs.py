@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seller_platform.files import draft_folder_beside, make_folder, replace_folder, write_for_this_start
-from seller_platform.warehouse.postgres.root_user import ServerUser, is_root, reachable_programs
+from seller_platform.warehouse.postgres.root_user import is_root, reachable_programs
 
 SUPERUSER = "postgres"
 CLIENT_USER = "desktop"
@@ -26,7 +26,7 @@ READER = "Reads the tables of Seller Platform; made for `seller-platform databas
 _MAP = "seller_platform"
 
 
-def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
+def create_server_files(data: Path, root_data: Path) -> None:
     """Create the files of a server on first use, and write who may connect.
 
     Raises:
@@ -40,8 +40,8 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
             draft = drafts / data.name
             make_folder(draft, 0o700)
             if is_root():
-                os.chown(draft, user.uid, user.gid)
-            run_program("initdb", draft, user, root_data, *options)
+                os.chown(draft, data.stat().st_uid, data.stat().st_gid)
+            run_program("initdb", draft, root_data, *options)
             replace_folder(data, draft)
     version = int(version_file.read_text())
     if version != target:
@@ -70,20 +70,20 @@ def _write_rules(data: Path) -> None:
     write_for_this_start(data / "pg_ident.conf", f'# Written at each start.\n{_MAP} "{name}" all\n')
 
 
-def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *arguments: str) -> None:
-    """Run one of PostgreSQL's programs on the files of a server.
+def run_program(name: str, data: Path, root_data: Path, *arguments: str) -> None:
+    """Run one of PostgreSQL's programs on the files of a server, as their owner.
 
     Args:
-        data: The folder of the files; the user must reach it by this path.
-        root_data: For root, the folder for a copy of the programs if the user cannot reach them.
+        data: The folder of the files; its owner must reach it by this path.
+        root_data: For root, the folder for a copy of the programs if the owner cannot reach them.
 
     Raises:
         CalledProcessError: It failed; a note holds its output.
     """
-    other: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": []} if is_root() else {}
-    programs, _ = bundled_programs()
+    (programs, _), other = bundled_programs(), dict[str, Any]()
     if is_root():
         programs = reachable_programs(root_data, programs.parent) / "bin"
+        other = {"user": data.stat().st_uid, "group": data.stat().st_gid, "extra_groups": []}
     # The output goes to a file: a pipe would stay open for as long as the server runs.
     with tempfile.TemporaryFile() as output:
         try:

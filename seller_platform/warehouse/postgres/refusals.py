@@ -22,15 +22,14 @@ _LOG_SEGMENT_BYTES = 16 << 20
 _FULL_WORDS = (os.strerror(errno.ENOSPC), "Check free disk space", "wrote only")
 _DENIED = re.compile(r"permission denied for (?:foreign )?(?P<kind>[a-z ]+?) (?P<name>\S+)$")
 _OWNED = re.compile(r"must be owner of (?P<kind>[a-z ]+?) (?P<name>\S+)$")
-_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b", re.IGNORECASE)
+_VERB = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b")
+_TABLES = ("table", "view", "materialized view")
+_NOUNS = {**dict.fromkeys(_TABLES, ""), "schema": "SCHEMA ", "database": "DATABASE ", "sequence": "SEQUENCE "}
+"""What GRANT says before the name of an object, by its kind."""
 
 
 def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError | None:
-    """Return the error for a refusal of PostgreSQL by any driver; None for another error.
-
-    Args:
-        user: The user of the database, to whom a right is granted.
-    """
+    """Return the error for a refusal of PostgreSQL, by any driver, of what a user wants; None for another error."""
     driver = getattr(error, "orig", None) or error
     # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
     state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
@@ -100,20 +99,14 @@ def _missing_right(message: str, statement: str) -> tuple[str, str | None]:
     if denied is None:
         return "a right", None
     kind, name = denied["kind"], _qualified(denied["name"], statement)
-    verb = _VERB.match(statement.lstrip())
-    match kind:
-        case "table" | "view" | "materialized view":
-            right, noun = verb[1].upper() if verb else "SELECT", ""
-        case "schema":
-            right, noun = "CREATE" if statement.lstrip().upper().startswith("CREATE") else "USAGE", "SCHEMA "
-        case "database":
-            right, noun = "CREATE", "DATABASE "
-        case "sequence":
-            right, noun = "USAGE", "SEQUENCE "
-        case _:
-            return f"a right on the {kind} {name}", None
+    if kind not in _NOUNS:
+        return f"a right on the {kind} {name}", None
+    statement = statement.lstrip().upper()
+    verb, of_schema = _VERB.match(statement), "CREATE" if statement.startswith("CREATE") else "USAGE"
+    rights = {"schema": of_schema, "database": "CREATE", "sequence": "USAGE"}
+    right = rights.get(kind) or (verb[1] if verb else "SELECT")
     target = ".".join(map(quoted, name.split(".")))
-    return f"{right} on the {kind} {name}", f"GRANT {right} ON {noun}{target}"
+    return f"{right} on the {kind} {name}", f"GRANT {right} ON {_NOUNS[kind]}{target}"
 
 
 def _qualified(name: str, statement: str) -> str:

@@ -10,7 +10,6 @@ import shutil
 import stat
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -34,21 +33,13 @@ DATA = "data"
 """In the folder of a server, its data or a link to it."""
 
 
-@dataclass(frozen=True)
-class ServerUser:
-    """The user and group that the server runs as, without further groups."""
-
-    uid: int
-    gid: int
-
-
 def is_root() -> bool:
     """Whether this process runs as root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def server_user() -> ServerUser:
-    """Return the user of root's servers, who is created on first use, without a login shell.
+def server_user() -> tuple[int, int]:
+    """Return the user and the group of root's servers. The user is created on first use, without a login shell.
 
     Raises:
         OSError: The user cannot be created.
@@ -60,7 +51,7 @@ def server_user() -> ServerUser:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(KeyError):
             entry = pwd.getpwnam(SERVER_USER)
-            return ServerUser(entry.pw_uid, entry.pw_gid)
+            return entry.pw_uid, entry.pw_gid
         options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
         command = ["useradd", *options, "--shell", "/usr/sbin/nologin", SERVER_USER]
         try:
@@ -71,7 +62,7 @@ def server_user() -> ServerUser:
             problem = error.stderr.decode(errors="replace").strip()
             raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
         entry = pwd.getpwnam(SERVER_USER)
-        return ServerUser(entry.pw_uid, entry.pw_gid)
+        return entry.pw_uid, entry.pw_gid
 
 
 def is_open_to_others(folder: Path) -> bool:
@@ -81,10 +72,7 @@ def is_open_to_others(folder: Path) -> bool:
 
 
 def make_data_folder(servers: Path, folder: Path) -> Path:
-    """Make a folder for the data of the server of `folder`, which only the server's user can enter.
-
-    Args:
-        servers: The folder that holds the data of all of root's servers.
+    """Make a folder for the data of the server of `folder` among those of others; only its user can enter it.
 
     Raises:
         OSError: It cannot be made, or the server's user could not reach it.
@@ -95,7 +83,7 @@ def make_data_folder(servers: Path, folder: Path) -> Path:
     make_folder(own, 0o711)
     data = own / DATA
     make_folder(data, 0o700)
-    os.chown(data, user.uid, user.gid)
+    os.chown(data, *user)
     remember_folder(data, folder)
     return data
 
@@ -128,13 +116,10 @@ def abandoned_folders(servers: Path) -> list[tuple[Path, Path]]:
 
 
 def reachable_programs(servers: Path, installed: Path) -> Path:
-    """Return a folder with PostgreSQL's programs that the server's user can run.
+    """Return a folder with PostgreSQL's programs (`bin`, `lib` and `share`) that the server's user can run.
 
     Where `installed` is closed to other users, it is a copy of it. The programs look for their libraries beside the
     package that `installed` is part of, so the copy has the same folders.
-
-    Args:
-        installed: The folder that holds `bin`, `lib` and `share`.
     """
     package = installed.parent
     libraries = package.with_name(f"{package.name}.libs")

@@ -50,11 +50,9 @@ _OTHER_ENCODING = re.compile(rf"conversion between {ENCODING} and (\w+) is not s
 def session(url: sqlalchemy.URL, settings: Mapping[str, str | None] | None = None) -> dict[str, str]:
     """Return the parameters of libpq that a connection needs beside those of its URL.
 
-    Options of the URL stay, except where they change one of these settings. Of libpq's variables only those of the
-    address, the login and TLS stay in the environment of this process and those that it starts.
-
-    Args:
-        settings: Settings of PostgreSQL beside `SETTINGS`, or in their place; one that is None is left as it is.
+    Options of the URL stay, except where they change one of these settings. Settings beside `SETTINGS`, or in their
+    place, may be given; one that is None is left as it is. Of libpq's variables only those of the address, the login
+    and TLS stay in the environment of this process and those that it starts.
     """
     for name in _VARIABLES:
         os.environ.pop(name, None)
