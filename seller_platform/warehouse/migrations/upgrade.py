@@ -34,7 +34,7 @@ from seller_platform.warehouse.postgres.versions import (
     VERSION_TABLE,
     stored_version,
 )
-from seller_platform.warehouse.schema.comments import comment_on_schemas
+from seller_platform.warehouse.schema.creation import comment_on_schemas
 from seller_platform.warehouse.schema.functions import create_functions, create_latest_views, drop_former_functions
 from seller_platform.warehouse.schema.problems import ProblemSource, create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
@@ -72,7 +72,10 @@ _VERSION = f"{VERSION_SCHEMA}.{VERSION_TABLE}"
 # Alembic's table, with a column of ours: an upgrade may be killed after the last migration.
 _CREATE = f"""
 CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA};
-CREATE TABLE IF NOT EXISTS {_VERSION} (version_num text PRIMARY KEY, views text NOT NULL DEFAULT '')
+CREATE TABLE IF NOT EXISTS {_VERSION} (version_num text PRIMARY KEY, views text NOT NULL DEFAULT '');
+COMMENT ON TABLE {_VERSION} IS 'The migration that the schemas are at, in one row.';
+COMMENT ON COLUMN {_VERSION}.version_num IS 'The number of the migration.';
+COMMENT ON COLUMN {_VERSION}.views IS 'The number of the migration whose functions and views there are.'
 """
 _END = f"UPDATE {_VERSION} SET views = version_num"  # noqa: S608  # constants
 

@@ -2,9 +2,8 @@
 
 - `tables`: one table for each dataset, receipts and accounts
 - `currencies`: the decimals of amounts
-- `creation`: creates the tables of a new database
+- `creation`: creates tables and views, with their comments
 - `functions`: the functions of schema `history`, and views
-- `comments`: what each schema holds
 - `problems`: the view of what is wrong now
 - `slice_problems`: what may be wrong with slices that were read
 - `unread_slices`: what should have been read

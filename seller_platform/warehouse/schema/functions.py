@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of, identifiers
-from seller_platform.warehouse.schema.comments import create_view
-from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
+from seller_platform.warehouse.schema.creation import create_view
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER, table_for
 
 _COLUMNS = """
 SELECT class.relname, attribute.attname, format_type(attribute.atttypid, attribute.atttypmod)
@@ -134,14 +134,9 @@ _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 _RENAME = sql.SQL("ALTER FUNCTION {} RENAME TO {}")
 _FORMER = "former_"
 
-_COLUMNS_OF_TABLE = """
-SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
-WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-"""
-
 # The newest snapshot may have no rows: its slice has its day.
 _LATEST = sql.SQL("""
-SELECT {columns}
+SELECT stored.*
 FROM platform.accounts AS known
 CROSS JOIN LATERAL (
     SELECT greatest((SELECT max({day}) FROM {table} WHERE account = known.key),
@@ -207,12 +202,8 @@ def create_latest_views(connection: Connection) -> None:
     """Create the view of each dataset that keeps snapshots, with the comments of its table's columns."""
     driver = driver_of(connection)
     for dataset in [each for each in DATASETS if each.keeps_snapshots]:
-        columns = dict(driver.execute(_COLUMNS_OF_TABLE, [dataset.table]).fetchall())
-        query = _LATEST.format(
-            columns=identifiers(columns, "stored"),
-            day=sql.Identifier(dataset.slice_column),
-            table=sql.Identifier(SELLER, dataset.name),
-            name=sql.Literal(dataset.name),
-        )
+        table, day = sql.Identifier(SELLER, dataset.name), sql.Identifier(dataset.slice_column)
+        query = _LATEST.format(day=day, table=table, name=sql.Literal(dataset.name))
+        columns = {column.name: column.comment or "" for column in table_for(dataset).columns}
         comment = f"The newest snapshot of each account. {dataset.doc}"
         create_view(driver, f"{dataset.table}_latest", query, comment, columns)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import create_view
+from seller_platform.warehouse.schema.creation import create_view
 
 
 @dataclass(frozen=True)
@@ -36,44 +36,34 @@ class ProblemKind:
 class ProblemSource:
     """Kinds of problems with the SELECT that returns them.
 
-    Attributes:
-        select: It returns `dataset`, `account`, `kind`, `severity` and `message`, and any other column of the view.
+    It returns `dataset`, `account`, `kind`, `severity` and `message`, and any other column of the view.
     """
 
     kinds: Sequence[ProblemKind]
     select: str
 
 
-# What a SELECT does not return is this.
-_ABSENT = {
-    "month": "CAST(NULL AS date)",
-    "error": "CAST(NULL AS text)",
-    "since": "CAST(NULL AS timestamptz)",
-    "load_id": "CAST(NULL AS bigint)",
-    "run_id": "CAST(NULL AS text)",
-    "rows": "CAST(NULL AS bigint)",
-    "amount": "CAST(NULL AS numeric)",
-    "currency": "CAST(NULL AS text)",
-    "next_step": "CAST(NULL AS text)",
-    "exit_code": "CAST(NULL AS integer)",
-}
 _COLUMNS = {
-    "dataset": "The table in schema seller; of a mart marts.NAME, of files exports.NAME.",
-    "account": "Key of the account; of the dataset accounts also the connection.",
-    "month": "The first day of the month; null where the list has no days.",
-    "kind": "What it is, in one word; the page checks lists the kinds.",
-    "severity": "error: rows are missing or wrong, or will be; warning: they are useful; note: nothing is to be done.",
-    "error": "The class of the error of a failed slice; the check that contradicts a mart.",
-    "since": "Since when, where that is known.",
-    "load_id": "The load that shows it, where there is one: platform.loads.id.",
-    "run_id": "The Dagster run that shows it, where there is one.",
-    "rows": "How many rows are concerned, where that is known.",
-    "amount": "The money at stake, where that is known.",
-    "currency": "Its currency.",
-    "message": "What happened; of a failed slice with the next step.",
-    "next_step": "What to do; null where the message says it.",
-    "exit_code": "With which exit code a command ends for it.",
+    "dataset": ("", "The table in schema seller; of a mart marts.NAME, of files exports.NAME."),
+    "account": ("", "Key of the account; of the dataset accounts also the connection."),
+    "month": ("date", "The first day of the month; null where the list has no days."),
+    "kind": ("", "What it is, in one word; the page checks lists the kinds."),
+    "severity": (
+        "",
+        "error: rows are missing or wrong, or will be; warning: they are useful; note: nothing is to be done.",
+    ),
+    "error": ("text", "The class of the error of a failed slice; the check that contradicts a mart."),
+    "since": ("timestamptz", "Since when, where that is known."),
+    "load_id": ("bigint", "The load that shows it, where there is one: platform.loads.id."),
+    "run_id": ("text", "The Dagster run that shows it, where there is one."),
+    "rows": ("bigint", "How many rows are concerned, where that is known."),
+    "amount": ("numeric", "The money at stake, where that is known."),
+    "currency": ("text", "Its currency."),
+    "message": ("", "What happened; of a failed slice with the next step."),
+    "next_step": ("text", "What to do; null where the message says it."),
+    "exit_code": ("integer", "With which exit code a command ends for it."),
 }
+"""The columns of the view: the type of those that a SELECT need not return, and what each is."""
 _ACKNOWLEDGED = {
     "acknowledged_until": "Until which day a person knows it; null where no person does.",
     "acknowledged_by": "The login that acknowledged it.",
@@ -101,10 +91,11 @@ WHERE problem.kind = 'retired'
 
 def create_problems(connection: Connection, sources: Sequence[ProblemSource]) -> None:
     """Create the view anew."""
-    absent = ", ".join(f"{value} AS {name}" for name, value in _ABSENT.items())
+    absent = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, (kind, _) in _COLUMNS.items() if kind)
     exit_code = f"coalesce(exit_code, {CheckFailedError.exit_code}) AS exit_code"
     columns = ", ".join(_COLUMNS).replace("exit_code", exit_code)
     selects = [_SOURCE.format(absent=absent, columns=columns, select=source.select) for source in sources]
     view = sql.SQL(_VIEW).format(sql.SQL(" UNION ALL ".join(selects)))
     comment = "What is wrong now, one row for each thing."
-    create_view(driver_of(connection), "platform.problems", view, comment, _COLUMNS | _ACKNOWLEDGED)
+    comments = {name: described for name, (_, described) in _COLUMNS.items()} | _ACKNOWLEDGED
+    create_view(driver_of(connection), "platform.problems", view, comment, comments)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import create_view
+from seller_platform.warehouse.schema.creation import create_view
 from seller_platform.warehouse.schema.tables import LOADS
 
 _FUNCTIONS = """

@@ -183,11 +183,7 @@ for _dataset in DATASETS:
 
 
 def platform_table(name: str, comment: str, *items: SchemaItem, is_readable: bool = False) -> Table:
-    """Return a table of schema `platform`.
-
-    Args:
-        is_readable: Whether readers of the database may read it. The others have secrets, or facts for programs.
-    """
+    """Return a table of schema `platform`. Those that readers may not read have secrets, or facts for programs."""
     return Table(name, METADATA, *items, schema=PLATFORM, comment=comment, info={READABLE: is_readable})
 
 
@@ -256,9 +252,7 @@ LOADS = platform_table(
     required("changed", Boolean, "False where the rows were stored already."),
     Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
     Column("sums", JSONB(none_as_null=True), comment="Rows and amounts of the slice after the load, where known."),
-    Column(
-        "changed_days", JSONB(none_as_null=True), comment="By day: rows that came, rows that went, change of amount."
-    ),
+    Column("changed_days", JSONB(none_as_null=True), comment="By day: rows that came and went, change of amount."),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
     Column("time_zone", Text, comment="The account's time zone, as it was read; null for lists of accounts."),
@@ -333,9 +327,7 @@ SLICES = platform_table(
     required("dataset", Text, "The table in schema seller."),
     required("account", Text, "Account key; for seller.accounts the connection."),
     Column("month", Date, comment="The first day of the month; null where the list has no days."),
-    Column(
-        "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
-    ),
+    Column("load_id", BigInteger, comment="The newest load of its days: platform.loads.id; null if never loaded."),
     Column("changed_load_id", BigInteger, comment="The newest load that changed its rows."),
     Column("pruned_at", MOMENT, comment="When old snapshots were last deleted, so that exports are written again."),
     Column("verdict", Text, comment="The verdict of the newest load: match, mismatch or unverifiable."),
@@ -345,14 +337,8 @@ SLICES = platform_table(
     counted("rows", "Rows stored; of a snapshot the newest.", BigInteger),
     Column("read_at", MOMENT, comment="When the newest published reading of it began."),
     Column("current_at", MOMENT, comment="When the newest with the account's present day in it began."),
-    Column(
-        "days_read",
-        ARRAY(MOMENT),
-        comment="When each of its days was last read, from the first; null days are to be read.",
-    ),
-    Column(
-        "read_after_days", Integer, comment="The fewest days after which a day was last read; null before all were."
-    ),
+    Column("days_read", ARRAY(MOMENT), comment="When each of its days was last read; null days are to be read."),
+    Column("read_after_days", Integer, comment="The fewest days after which one was last read; null before all were."),
     Column("time_zone", Text, comment="The account's time zone, as it was last read."),
     Column("currency", Text, comment="The account's currency, as it was last read."),
     _load_ids(

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.comments import create_view
+from seller_platform.warehouse.schema.creation import create_view
 from seller_platform.warehouse.schema.problems import ProblemKind, ProblemSource
 
 READ_WITHIN_HOURS = 26

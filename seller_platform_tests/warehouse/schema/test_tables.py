@@ -7,7 +7,7 @@ from sqlalchemy import select, text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.comments import schemas
+from seller_platform.warehouse.schema.creation import schemas
 from seller_platform.warehouse.schema.functions import create_latest_views
 from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, loads_of
 from seller_platform_tests.support.receipts import store_receipt
