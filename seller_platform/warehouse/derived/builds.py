@@ -143,6 +143,13 @@ def build_partition(
                 driver.execute(_SETTINGS)
                 bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
                 rows, digest = _replace(driver, mart, bindings)
+                inputs = {
+                    "account": account,
+                    "month": window and window.start,
+                    "datasets": [each.dataset.name for each in mart.inputs],
+                    "before": [each.months_before for each in mart.inputs],
+                    "after": [each.months_after for each in mart.inputs],
+                }
                 build = Build(
                     id=bindings[BUILD_ID],
                     mart=mart,
@@ -151,7 +158,7 @@ def build_partition(
                     rows=rows,
                     digest=digest,
                     parameters=chosen,
-                    loads=_newest_loads(driver, mart, account, window),
+                    loads=dict(driver.execute(_NEWEST_LOADS, inputs).fetchall()),
                     check_results=tuple(evaluate(driver, check, bindings) for check in mart.all_checks),
                     chart_rows=_of_one_currency(rows_of(driver, mart.chart.query, bindings)),
                     started_at=started_at,
@@ -276,15 +283,3 @@ def _of_one_currency(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, An
         amounts = (value for name, value in row.items() if name not in ("label", "currency"))
         sizes[row.get("currency", "")] += sum(abs(amount or 0) for amount in amounts)
     return tuple(row for row in rows if row.get("currency", "") == max(sizes, key=sizes.__getitem__))
-
-
-def _newest_loads(connection: _Driver, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
-    """Return the newest load of each dataset that the partition may be computed from."""
-    bound = {
-        "account": account,
-        "month": window and window.start,
-        "datasets": [each.dataset.name for each in mart.inputs],
-        "before": [each.months_before for each in mart.inputs],
-        "after": [each.months_after for each in mart.inputs],
-    }
-    return dict(connection.execute(_NEWEST_LOADS, bound).fetchall())

@@ -132,11 +132,7 @@ ON CONFLICT (folder, name, account, month) DO UPDATE SET
 
 
 class DerivedInput(NamedTuple):
-    """A dataset or a mart that something is computed from.
-
-    Attributes:
-        is_monthly: Whether a month is computed from months of it, and not from all of the account.
-    """
+    """A dataset or a mart that something is computed from; where it is monthly, a month from months of it."""
 
     input: str
     is_required: bool = True

@@ -51,9 +51,7 @@ DERIVED = platform_table(
     required("tried_at", MOMENT, "When the newest try ended."),
     Column("digest", LargeBinary, comment="Digest of what was made last; null before it was made."),
     Column("changed_build_id", BigInteger, comment="The build of a mart that changed its rows last."),
-    Column(
-        "failed_checks", JSONB, comment="What contradicts the checks of a mart that fail, by name; null if none do."
-    ),
+    Column("failed_checks", JSONB, comment="What contradicts the failing checks of a mart, by name; null if none do."),
     Column("error", Text, comment="The class of the error of the newest try; null if it succeeded."),
     Column("message", Text, comment="What happened, and the next step."),
     Column("failed_since", MOMENT, comment="When it failed first, after it was made last."),

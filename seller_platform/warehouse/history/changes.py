@@ -2,17 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, and_, exists, func, select, text
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, cast, func, select, text
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError
-from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.loads.profiles import ROWS, Sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import (
@@ -25,6 +25,9 @@ from seller_platform.warehouse.schema.tables import (
 )
 
 Row = Mapping[str, Any]
+Columns = ReadOnlyColumnCollection[str, Any]
+
+_LOAD, _EARLIER = PUBLISHED_LOADS.c, PUBLISHED_LOADS.alias()
 
 
 class ChangedRow(msgspec.Struct, frozen=True):
@@ -68,25 +71,21 @@ def changes_since(
             snapshots the one before the newest.
 
     Raises:
-        UnknownAccountError: No account has that key.
         NotLoadedError: The days were never loaded.
     """
-    account_of(database, account)
+    was_read = select(_EARLIER.c.id).where(
+        _EARLIER.c.dataset == dataset.name,
+        _EARLIER.c.account == account,
+        _EARLIER.c.id < _LOAD.id,
+        _EARLIER.c.window_start < _LOAD.window_end,
+        _EARLIER.c.window_end > _LOAD.window_start,
+    )
+    changing = loads_of(dataset, account, window if dataset.is_dated else None) & _LOAD.changed
+    statement = select(_LOAD.id, _LOAD.finished_at, was_read.exists(), _LOAD.notes).where(changing)
     with database.begin() as connection:
         # The loads and the rows are of one moment, even if another load is published between the statements.
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-        receipts = loads_of(dataset, account, window if dataset.is_dated else None)
-        earlier = PUBLISHED_LOADS.alias()
-        was_read = exists().where(
-            earlier.c.dataset == PUBLISHED_LOADS.c.dataset,
-            earlier.c.account == PUBLISHED_LOADS.c.account,
-            earlier.c.id < PUBLISHED_LOADS.c.id,
-            earlier.c.window_start < PUBLISHED_LOADS.c.window_end,
-            earlier.c.window_end > PUBLISHED_LOADS.c.window_start,
-        )
-        load = PUBLISHED_LOADS.c
-        changing = select(load.id, load.finished_at, was_read, load.notes).where(receipts, load.changed)
-        found = connection.execute(changing.order_by(load.id)).all()
+        found = connection.execute(statement.order_by(_LOAD.id)).all()
         if not found:
             raise NotLoadedError(dataset.table, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
         ended = {number: moment for number, moment, *_ in found}
@@ -124,39 +123,27 @@ def _rows(
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows that may have gone and those that may have come with some loads."""
     stored, former = table_for(dataset), history_of(dataset)
-    gone = and_(former.c.load_id.not_in(loads), former.c[GONE_LOAD_ID].in_(loads))
+
+    def fetched(columns: Columns, *conditions: ColumnElement[bool]) -> list[Row]:
+        selected = select(*(columns[column.name] for column in (*dataset.columns, *dataset.tags)))
+        of_account = selected.where(columns.account == account, *conditions)
+        if window is not None and dataset.is_dated:
+            of_account = of_account.where(columns[LOCAL_DAY] >= window.start, columns[LOCAL_DAY] < window.end)
+        in_order = of_account.order_by(*(columns[name] for name in (*dataset.order, *dataset.key)))
+        return [dict(row) for row in connection.execute(in_order).mappings()]
+
     if not dataset.keeps_snapshots:
-        went = _of_account(dataset, former, account, window).where(gone)
-        came = _of_account(dataset, stored, account, window).where(stored.c.load_id.in_(loads))
-        return _fetched(connection, went), _fetched(connection, came)
-    of_then = ((former, gone), (stored, stored.c.load_id.not_in(loads)))
-    days: list[date | None] = []
-    for table, condition in of_then:
-        of_table = select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, condition)
-        days += connection.execute(of_table).scalars()
-    newest_then = max((day for day in days if day is not None), default=None)
+        gone = fetched(former.c, former.c.load_id.not_in(loads), former.c[GONE_LOAD_ID].in_(loads))
+        return gone, fetched(stored.c, stored.c.load_id.in_(loads))
+    without = getattr(func.history, f"{dataset.name}_without")(cast(loads, ARRAY(BigInteger)))
+    then = without.table_valued(*stored.c).c
+    newest_then = select(func.max(then[LOCAL_DAY])).where(then.account == account).scalar_subquery()
     # The newest snapshot may have no rows.
     newest = select(SLICES.c.newest_day).where(SLICES.c.dataset == dataset.name, SLICES.c.account == account)
-    now = connection.execute(newest).scalar_one()
-    went_rows = []
-    for table, condition in of_then:
-        of_day = _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then)
-        went_rows += _fetched(connection, of_day)
-    came = _of_account(dataset, stored, account, None).where(stored.c[LOCAL_DAY] == now)
-    return went_rows, _fetched(connection, came)
-
-
-def _of_account(dataset: Dataset, table: Table, account: str, window: Window | None) -> Select[Any]:
-    columns = [table.c[column.name] for column in (*dataset.columns, *dataset.tags)]
-    order = [table.c[name] for name in (*dataset.order, *dataset.key)]
-    statement = select(*columns).where(table.c.account == account).order_by(*order)
-    if window is None or not dataset.is_dated:
-        return statement
-    return statement.where(table.c[LOCAL_DAY] >= window.start, table.c[LOCAL_DAY] < window.end)
-
-
-def _fetched(connection: Connection, statement: Select[Any]) -> list[Row]:
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    return (
+        fetched(then, then[LOCAL_DAY] == newest_then),
+        fetched(stored.c, stored.c[LOCAL_DAY] == newest.scalar_subquery()),
+    )
 
 
 def compared(

@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, literal, select, union_all
 from sqlalchemy.exc import DataError
 
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError, followed
-from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key, base_urls
+from seller_platform.warehouse.connections.accounts import accounts_by_key, base_urls
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
@@ -124,19 +124,21 @@ def explain(
 ) -> tuple[int, tuple[Provenance, ...]]:
     """Return how many stored rows meet the conditions, and the origin of the first ones.
 
-    Of snapshots only each account's newest counts, unless a condition names a day or a load.
-
-    Args:
-        conditions: Values by column, spelled as PostgreSQL reads them.
+    The conditions are values by column, spelled as PostgreSQL reads them. Of snapshots only each account's newest
+    counts, unless a condition names a day or a load.
 
     Raises:
         RequestError: A value cannot be one of its column, or no stored row meets them.
-        UnknownAccountError: No account has that key.
     """
+    columns, other = table_for(dataset).c, table_for(dataset).alias().c
+    met = [columns[name] == cast(literal(value, Text()), columns[name].type) for name, value in conditions.items()]
     if account is not None:
-        account_of(database, account)
+        met.append(columns.account == account)
+    if dataset.keeps_snapshots and not {LOCAL_DAY, _LOAD_ID} & set(conditions):
+        newest = select(func.max(other[LOCAL_DAY])).where(other.account == columns.account)
+        met.append(columns[LOCAL_DAY] == newest.scalar_subquery())
     try:
-        count, origins = explained(database, dataset, _condition(dataset, table_for(dataset), conditions, account))
+        count, origins = explained(database, dataset, and_(*met))
     except DataError as error:
         raise _invalid_key(dataset, str(error.orig).partition("\n")[0]) from None
     if not origins:
@@ -163,11 +165,7 @@ def explained(
 
 
 def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> tuple[Provenance, ...]:
-    """Return where rows came from that are stored, or were before.
-
-    Args:
-        rows: Rows of the tables of the dataset in schemas `seller` and `history`, with all their columns, in UTC.
-    """
+    """Return where rows came from: whole ones of schema `seller` or `history`, in UTC."""
     owners, urls = accounts_by_key(database, {row["account"] for row in rows}), base_urls(database)
     with database.begin() as connection:
         of_row = partial(_provenance, connection, dataset)
@@ -176,19 +174,6 @@ def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
     return (*(column.name for column in (*dataset.columns, *dataset.tags)), dataset.slice_column, _LOAD_ID, _PAGE)
-
-
-def _condition(
-    dataset: Dataset, table: Table, conditions: Mapping[str, str], account: str | None
-) -> ColumnElement[bool]:
-    met = [table.c[name] == cast(literal(value, Text()), table.c[name].type) for name, value in conditions.items()]
-    if account is not None:
-        met.append(table.c.account == account)
-    if dataset.keeps_snapshots and not {LOCAL_DAY, _LOAD_ID} & set(conditions):
-        other = table.alias()
-        newest = select(func.max(other.c[LOCAL_DAY])).where(other.c.account == table.c.account)
-        met.append(table.c[LOCAL_DAY] == newest.scalar_subquery())
-    return and_(*met)
 
 
 def _history(connection: Connection, dataset: Dataset, row: _Row) -> list[Receipt]:

@@ -88,10 +88,9 @@ def settledness(
 def lookbacks(
     database: Database, datasets: Sequence[Dataset], accounts: Sequence[str], *, adaptive: bool
 ) -> dict[tuple[str, str], int]:
-    """Return how many days back a refresh reads again, by dataset and account.
+    """Return how many days back a refresh reads again, by dataset and account: the dataset's lookback.
 
-    Args:
-        adaptive: By what changed so far, at least three days and at most the dataset's lookback; otherwise the latter.
+    If it is adaptive, it may be less by what changed so far, but not less than three days.
     """
     known = settledness(database, datasets, accounts) if adaptive else {}
     days = {(dataset.name, account): dataset.lookback_days for dataset in datasets for account in accounts}

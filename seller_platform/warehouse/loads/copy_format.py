@@ -75,11 +75,7 @@ class RowDigest:
 
 
 class RowWriter:
-    """Writes a dataset's rows as lines.
-
-    Args:
-        tags: The values of `dataset.tags`, the same for every row.
-    """
+    """Writes a dataset's rows as lines; all of them have the same values of `dataset.tags`."""
 
     def __init__(self, tags: Sequence[str | None] = ()) -> None:
         self._tags = tuple(tags)
@@ -88,8 +84,7 @@ class RowWriter:
     def lines(self, rows: Sequence[Row], extras: Mapping[int, str] = MappingProxyType({})) -> list[bytes]:
         """Return one line per row, without its end: columns, the day, and `extra` where the row has it.
 
-        Args:
-            extras: JSON text of the fields unknown to the contract, by the row's position.
+        The fields unknown to the contract are JSON text by the row's position.
         """
         if not rows:
             return []
@@ -112,11 +107,7 @@ class RowWriter:
         page: int,
         with_extra: Iterable[int] = (),
     ) -> bytes:
-        """Return the lines of one page, each with its tags, account, load, page and hash.
-
-        Args:
-            with_extra: The positions of the lines that have `extra`.
-        """
+        """Return the lines of one page, each with its tags, account, load, page and hash; some have `extra`."""
         if not lines:
             return b""
         after = b",%b," % _JSON.encode((*self._tags, account, load_id, page))[1:-1]

@@ -152,11 +152,7 @@ class RowsApart:
 def stored_rows(
     cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable, *, by_value: bool = False
 ) -> StoredRows:
-    """Return the hashes and addresses of the stored rows that meet a condition.
-
-    Args:
-        by_value: No hash is believed, so that every row is compared by value.
-    """
+    """Return the hashes and addresses of the stored rows that meet a condition; to compare by value, without hashes."""
     statement = _STORED.format(none=_NO_HASH, table=sql.Identifier(SELLER, dataset.name), inside=inside)
     with cursor.connection.cursor(binary=True) as binary:
         (found,) = binary.execute(statement).fetchone() or (None,)

@@ -39,10 +39,8 @@ def extend_history(database: Database, first_day: date) -> bool:
 def history_start_in(database: Database, settings: Settings, first_month: date | None = None) -> date:
     """Return the first day of history. Nothing is stored.
 
-    It is the stored one, else that of the variable, else the month, else the default of the settings.
-
-    Args:
-        first_month: The first month that is asked for. One that is too early is refused elsewhere.
+    It is the stored one, else that of the variable, else the first month that is asked for unless that is too early,
+    else the default of the settings.
     """
     is_migrated = database.execute(select(func.to_regclass(HISTORY_START.fullname))).scalar_one()
     stored = stored_history_start(database) if is_migrated else None

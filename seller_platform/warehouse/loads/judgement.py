@@ -1,7 +1,7 @@
 """Judges a reading before it is published: runs of its days are published, or held because of a doubt."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Result, TextClause, text
 
 from seller_platform.contract import Window
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, DayChange, day_changes, has_moments
+from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, day_changes, has_moments
 from seller_platform.warehouse.loads.difference import PendingRows
 from seller_platform.warehouse.loads.holds import Claim, Doubt, Judge
 from seller_platform.warehouse.loads.profiles import stored_profile
@@ -116,9 +116,13 @@ class Reading:
             if findings:
                 break
         if findings and whole.facts.verdict is not CountVerdict.MISMATCH:
-            contradicted = self._contradicted(changes)
-            judged = {day: each for day, each in changes.items() if day not in contradicted}
-            findings = judge.findings(dataset, judged, lacks_total=lacks_total)
+            # Days of which all readings contradicted their own counts measure no others.
+            days = {"first_day": self.slice.window.start, "last_day": self.slice.window.last_day}
+            is_by_day = WHOLE_LIST not in changes
+            contradicted = self._ask(_CONTRADICTED, **days, is_by_day=is_by_day).scalars().all()
+            if contradicted:
+                judged = {day: each for day, each in changes.items() if is_by_day and day not in contradicted}
+                findings = judge.findings(dataset, judged, lacks_total=lacks_total)
         if not findings:
             return [whole]
         readings = held_readings(self.connection, self.slice)
@@ -198,13 +202,6 @@ class Reading:
             load_id = self.connection.execute(_NEXT_LOAD).scalar_one() if number else whole.load_id
             parts.append(replace(whole, slice=slice_, load_id=load_id, facts=of_part, doubt=doubt, is_whole=False))
         return parts
-
-    def _contradicted(self, changes: Mapping[str, DayChange]) -> Collection[str]:
-        """Return the days of which all readings contradicted their own counts: others are not measured by them."""
-        window, is_by_day = self.slice.window, WHOLE_LIST not in changes
-        days = {"first_day": window.start, "last_day": window.last_day}
-        contradicted = self._ask(_CONTRADICTED, **days, is_by_day=is_by_day).scalars().all()
-        return contradicted if is_by_day else [WHOLE_LIST] if contradicted else []
 
     def _ask(self, statement: TextClause, **values: object) -> Result[Any]:
         """Ask the receipts of the same days."""

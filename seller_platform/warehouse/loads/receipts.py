@@ -207,13 +207,10 @@ def unreported_loads(
     after: int = 0,
     wait_seconds: float = _REPORTS_WAIT_SECONDS,
 ) -> Iterator[Sequence[Receipt]]:
-    """Lend the newest loads of slices that Dagster does not know, which are reported in the block, oldest first.
+    """Lend the newest loads of slices that Dagster does not know, after a number, to report them in the block.
 
     Other processes wait until the block ends, so that each load is reported once. None are lent to a process that waits
     for too long: those that another process lends are reported by it, or by the next tick of the sensor.
-
-    Args:
-        after: Only loads with higher numbers.
     """
     of_accounts = None if accounts is None else list(accounts)
     bound = {"datasets": [each.name for each in datasets], "accounts": of_accounts, "limit": limit, "after": after}

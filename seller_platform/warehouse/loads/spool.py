@@ -138,11 +138,7 @@ class Spool:
             self._written(rows, tags, extras, self._account, page)
 
     def chunks(self, chosen: Iterable[bool] | None = None) -> Iterator[bytes]:
-        """Yield what was written, from the start, as CSV.
-
-        Args:
-            chosen: Whether each row is wanted, in the order of the rows; None for all of them.
-        """
+        """Yield the chosen rows, or all that was written, from the start, as CSV."""
         return map(as_csv, self._blocks(chosen))
 
     def row_at(self, line: int, chosen: Sequence[bool] | None = None) -> int:
