@@ -10,7 +10,6 @@
 - `programs`: PostgreSQL's own programs, and the files of a server
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
-- `dagster_tables`: the deletion of Dagster's old events and runs
 - `backup`: backup and restore of a database
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection

@@ -219,7 +219,7 @@ def tls() -> Iterator[tuple[str, Path]]:
         key.write_bytes(certificate.read_bytes())
         certificate.chmod(0o644)
         if is_root():
-            os.chown(key, server_user().uid, server_user().gid)
+            os.chown(key, *server_user())
         rules = ("hostssl all all 127.0.0.1/32 scram-sha-256", "host all all all reject")
         settings = ("ssl=on", f"ssl_cert_file={certificate}", f"ssl_key_file={key}", "listen_addresses=127.0.0.1")
         with (

@@ -240,7 +240,7 @@ def test_programs_in_a_folder_closed_to_others_run_for_the_servers_user(tmp_path
 
     reachable = reachable_programs(tmp_path / "servers", closed / package.name / programs.name)
     user, program = server_user(), reachable / "bin" / "initdb"
-    told = completed([program, "--version"], user=user.uid, group=user.gid, extra_groups=[], cwd="/")
+    told = completed([program, "--version"], user=user[0], group=user[1], extra_groups=[], cwd="/")
 
     assert reachable.is_relative_to(tmp_path / "servers")
     assert (told.returncode, told.stderr) == (0, "")

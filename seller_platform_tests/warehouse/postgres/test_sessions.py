@@ -64,7 +64,7 @@ def pgbouncer(folder: Path, sockets: Path, database: str, mode: str, **settings:
     text = "".join(f"{name} = {value}\n" for name, value in lines.items())
     (folder / "pooler.ini").write_text(f"[databases]\n{database} = host={sockets}\n[pgbouncer]\n{text}")
     # As root it does not start.
-    other: dict[str, Any] = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
+    other: dict[str, Any] = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
     with subprocess.Popen(
         [program, "--quiet", str(folder / "pooler.ini")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **other
     ) as process:
