@@ -20,13 +20,12 @@ from seller_platform.errors import (
     SellerPlatformError,
     WarehouseError,
 )
-from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.builds import build_partition, recheck
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived, partition_states, state_of
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt

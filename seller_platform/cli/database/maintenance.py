@@ -5,11 +5,12 @@ from itertools import starmap
 
 import click
 
+from seller_platform.capabilities import contributed
 from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Counted, DoneDocument, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune_files
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
 from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
@@ -103,7 +104,8 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     now = datetime.now(UTC)
     with open_stored_installation() as installation:
         settings = installation.settings
-        files, error = next(filter(None, prune_files(installation.database, settings, dry=dry_run)), (None, None))
+        found = (of_one(installation.database, settings, dry=dry_run) for of_one in contributed("prune_files"))
+        files, error = next(filter(None, found), (None, None))
         pruned = remove_old(
             installation.database,
             snapshots_before=now.date() - timedelta(days=snapshot_days),

@@ -22,9 +22,8 @@ from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import Coverage, coverage
-from seller_platform.warehouse.monitoring.metrics import facts
+from seller_platform.warehouse.monitoring.metrics import Activity, facts
 from seller_platform.warehouse.monitoring.problems import Problem, problems
-from seller_platform.warehouse.monitoring.restatements import Activity
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 
 _ANY_WIDTH = 10_000

@@ -33,10 +33,10 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
 from seller_platform.warehouse.connections.accounts import accounts as known_accounts
 from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.derived.builds import recheck
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
 from seller_platform.warehouse.loads.recounts import recount
-from seller_platform.warehouse.monitoring.mart_checks import recheck
 from seller_platform.warehouse.monitoring.metrics import changed_datasets
 from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.advisory_locks import lock

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from seller_platform.capabilities import contributed
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
@@ -28,7 +29,7 @@ from seller_platform.orchestration.tags import under_way
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.days_due import last_reads
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune, prune_files
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
@@ -142,7 +143,8 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     from seller_platform.orchestration.instance.retention import prune_instance
 
     settings, now = read_settings(), datetime.now(UTC)
-    files, error = next(filter(None, prune_files(warehouse.database, settings, dry=False)), (None, None))
+    found = (of_one(warehouse.database, settings, dry=False) for of_one in contributed("prune_files"))
+    files, error = next(filter(None, found), (None, None))
     pruned = prune(
         warehouse.database,
         snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),

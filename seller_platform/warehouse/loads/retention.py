@@ -1,6 +1,6 @@
 """Deletes old snapshots but one a month, receipts that nothing refers to any more, and other bookkeeping."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -12,8 +12,6 @@ from sqlalchemy import Column, ColumnElement, Table, Update, and_, delete, func,
 
 from seller_platform.capabilities import contributed
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
-from seller_platform.errors import PartsFailedError
-from seller_platform.settings import Settings
 from seller_platform.warehouse.derived.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
@@ -103,16 +101,6 @@ def prune(
             _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
-
-
-def prune_files(
-    database: Database, settings: Settings, *, dry: bool
-) -> Iterator[tuple[int, PartsFailedError | None] | None]:
-    """Prune the files of capabilities, and yield how many each has deleted, with an error of those that failed.
-
-    Call it before `prune`: without a package that it needs, nothing is deleted.
-    """
-    return (prune_one(database, settings, dry=dry) for prune_one in contributed("prune_files"))
 
 
 def _expiring() -> list[Expiring]:

@@ -3,10 +3,8 @@
 - `coverage`: what should be stored, and what is
 - `problems`: what is wrong, by slice or by reason, and events of which one alert is sent
 - `settled_partitions`: partitions whose days have all settled, and their open errors
-- `mart_checks`: the results of the checks of marts
 - `slice_states`: the state of every slice that should be stored
-- `restatements`: which stored days changed since a moment
-- `metrics`: measures of the warehouse: loads, accounts, slices and which of these changed, grants and requests
+- `metrics`: measures of the warehouse: loads, accounts, slices, grants and requests, and which days changed
 - `metrics_page`: the page of metrics that Prometheus reads
 - `comparable_slices`: stored slices that the upstream can still be asked for
 """

@@ -13,7 +13,7 @@ from seller_platform.errors import CheckFailedError, NotOfferedError, RequestsUs
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.receipts import offered_pairs
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.monitoring.restatements import activity_since
+from seller_platform.warehouse.monitoring.metrics import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
