@@ -25,7 +25,7 @@ from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.tables import ACCOUNT
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.readers.relations import SOURCES
-from seller_platform.warehouse.schema.comments import schemas
+from seller_platform.warehouse.schema.creation import schemas
 from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER, declared, table_for
 
 _WRITTEN = "Written by `seller-platform docs --dbt`, which replaces it; change nothing here."

@@ -9,16 +9,16 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_857,
-    "cli": 5_293,
-    "orchestration": 4_747,
+    "root": 2_856,
+    "cli": 5_294,
+    "orchestration": 4_880,
     "service": 12_403,
     "sandbox": 2_968,
-    "alerts": 612,
-    "agents": 2_217,
-    "ingest": 2_377,
+    "alerts": 610,
+    "agents": 2_216,
+    "ingest": 2_385,
     "client": 3_761,
-    "warehouse": 11_254,
+    "warehouse": 10_776,
     "contract": 1_314,
     "costs": 1_468,
     "ledgers": 288,

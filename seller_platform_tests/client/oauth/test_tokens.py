@@ -156,7 +156,7 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_tried_again(fault: Any) ->
     ids=repr,
 )
 def test_a_refresh_whose_answer_was_lost_is_not_sent_twice(fault: Any) -> None:
-    with pytest.raises(UpstreamUnavailableError, match="1 attempt;"):
+    with pytest.raises(UpstreamUnavailableError, match=r"1 attempt\."):
         endpoint_of(in_turn(fault)).refresh("refresh-1")
 
 
