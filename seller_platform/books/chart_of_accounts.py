@@ -41,20 +41,29 @@ class ChartOfAccounts:
         Raises:
             RequestError: It has no account of that code or no such tax rate, or takes no manual journals for it.
         """
-        problems = dict[str, None]()
+        codes, rates, refused = (dict[str, None]() for _ in range(3))
         for line in lines:
-            of_line = f"{line.account_code!r} ({line.account_name})"
+            account = f"{line.account_code!r} ({line.account_name})"
             if line.account_code not in self.accounts:
-                problems[f"no account has the code {of_line}"] = None
+                codes[account] = None
             elif (kind := self.accounts[line.account_code][1]) in _REFUSED_TYPES:
-                problems[f"{of_line} is an account of type {kind}, which takes no manual journals"] = None
+                refused[f"{account}, of type {kind}"] = None
             if line.tax_rate not in self.tax_rates and line.tax_rate not in self._names_without_rate:
-                problems[f"no account has the tax rate {line.tax_rate!r}"] = None
+                rates[repr(line.tax_rate)] = None
+        problems = [
+            f"{what} {', '.join(names)}"
+            for what, names in (
+                ("no account has the code", codes),
+                ("no account has the tax rate", rates),
+                ("no manual journal can be posted to", refused),
+            )
+            if names
+        ]
         if problems:
-            codes = [f"{code} {name}" for code, (name, kind) in self.accounts.items() if kind not in _REFUSED_TYPES]
+            usable = [f"{code} {name}" for code, (name, kind) in self.accounts.items() if kind not in _REFUSED_TYPES]
             raise RequestError(
                 f"Xero would refuse lines, as {self.path} says: {'; '.join(problems)}. It has the accounts "
-                f"{first_few(codes, _NAMED)}, and the tax rates {', '.join(sorted(self.tax_rates))}",
+                f"{first_few(usable, _NAMED)}, and the tax rates {', '.join(sorted(self.tax_rates))}",
                 code="ChartOfAccountsError",
                 step="Write codes and tax rates of the organisation into the file that "
                 "SELLER_PLATFORM_JOURNAL_ACCOUNTS names, or add the accounts in Xero and export its chart anew.",

@@ -123,8 +123,8 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     for each in months:
         for currency, payout in each.next_payout.items():
             output.line(
-                f"{each.account}: {payout.amount} {currency} is owed now, {each.opening_balance[currency]} was before "
-                f"{each.month}; the next payout is expected on {payout.day}."
+                f"{each.account}: by the ledger since {each.ledger_begins}, {payout.amount} {currency} is owed now; "
+                f"the next payout is expected on {payout.day}."
             )
     if not any(each.closed_at for each in months):
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")

@@ -47,11 +47,16 @@ posted AS MATERIALIZED (
     GROUP BY account, month, currency
 ),
 months AS (
-    SELECT account, CAST(month AS date) AS month, first_closed, last_closed
+    SELECT account, CAST(month AS date) AS month, first_closed, last_closed, ledger_begins
     FROM (
-        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed
-        FROM (SELECT DISTINCT account FROM posted UNION SELECT account FROM closed) AS of_books
-        LEFT JOIN closed USING (account) GROUP BY account
+        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed, ledger_begins
+        FROM (
+            SELECT account, min(month) AS ledger_begins
+            FROM (SELECT account, month FROM posted WHERE NOT is_booked UNION ALL SELECT account, NULL FROM closed)
+                AS of_account
+            GROUP BY account
+        ) AS of_books
+        LEFT JOIN closed USING (account) GROUP BY account, ledger_begins
     ) AS own
     CROSS JOIN LATERAL generate_series(CAST(coalesce(first_closed, %(last_over)s) AS timestamp),
                                        greatest(last_closed, %(this_month)s), interval '1 month') AS month
@@ -103,7 +108,8 @@ lines AS (
 SELECT account, to_char(month, 'YYYY-MM') AS month, booked_at AS closed_at, booked_by AS closed_by,
        coalesce(entries, 0) AS entries, coalesce(adjusting_entries, 0) AS adjusting_entries,
        coalesce(opening_balance, '{{}}') AS opening_balance, coalesce(paid_out, '{{}}') AS paid_out,
-       coalesce(balance, '{{}}') AS balance, coalesce(payouts, '[]') AS payouts,
+       coalesce(balance, '{{}}') AS balance, to_char(ledger_begins, 'YYYY-MM') AS ledger_begins,
+       coalesce(payouts, '[]') AS payouts,
        coalesce(next_payout, '{{}}') AS next_payout
 FROM months LEFT JOIN of_currencies USING (account, month) LEFT JOIN lines USING (account, month)
 LEFT JOIN closed USING (account, month) LEFT JOIN deposits USING (account, month)
@@ -148,6 +154,8 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             the whole stored ledger before it: book that as the opening balance.
         paid_out: What was posted to the account of payouts; a debit is positive.
         balance: What the marketplace owes after the month; of the present month, what it owes now.
+        ledger_begins: The first month of the stored ledger: what the marketplace owed before it is in no amount. Null
+            where nothing is stored.
         payouts: The deposits of the month, as the ledger has them now.
         next_payout: By currency; of the present month alone, where something is owed and two payouts are known.
     """
@@ -161,6 +169,7 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     opening_balance: dict[str, str]
     paid_out: dict[str, str]
     balance: dict[str, str]
+    ledger_begins: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")] | None
     payouts: list[Payout]
     next_payout: dict[str, NextPayout]
 

@@ -312,6 +312,7 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
         first.balance == second.opening_balance == second.balance == march.opening_balance == opening | {"USD": "45.00"}
     )
     assert (march.month, march.closed_at, march.balance) == ("2026-03", None, opening | {"USD": "52.00"})
+    assert (march.ledger_begins, second.ledger_begins) == ("2025-12", "2025-12")
     assert second.paid_out == {"JPY": "0", "USD": "-6.00"}
     assert _rows(books, "SELECT count(*) FROM platform.bookings") == [(2,)]
 

@@ -166,7 +166,7 @@ def test_what_xero_would_refuse_is_refused_before_it_is_booked(books: BookedAcco
 
     assert error.value.code == "ChartOfAccountsError"
     assert "no account has the code '6010' (Selling fees)" in str(error.value)
-    assert "'4000' (Marketplace sales) is an account of type Bank" in str(error.value)
+    assert "no manual journal can be posted to '4000' (Marketplace sales), of type Bank" in str(error.value)
     assert "no account has the tax rate 'Tax Exempt'" in str(error.value)
     assert "6011 Selling fees" in str(error.value)
     assert "the tax rates No VAT" in str(error.value)

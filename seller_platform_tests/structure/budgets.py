@@ -25,9 +25,9 @@ BUDGETS = {
     "reports": 1_291,
     "lake": 1_007,
     "sampling": 687,
-    "books": 1_880,
+    "books": 1_898,
     "marts": 2_285,
-    "tests": 56_223,
+    "tests": 56_224,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
