@@ -30,6 +30,14 @@ from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading
 
 _ACCOUNTS = "seller_platform.mcp_accounts"
+# Hosts try the first one even where the metadata of the server name none.
+_REGISTER = ("/register", "/oauth/register")
+_NO_REGISTRATION = {
+    "error": "access_denied",
+    "error_description": "No client registers itself here. A host with a client ID metadata document needs no "
+    "registration. For this one, the operator runs `seller-platform service application add NAME --mcp --public "
+    "--redirect-uri URL --replica` with each of its redirect URLs; then give the host the client id that this prints.",
+}
 _OPERATION = Operation(MCP, "ask", "mcp", "Let an agent ask.", "", method="POST")
 
 
@@ -59,13 +67,15 @@ class AgentsEndpoint:
                 return await admitted(request)
             except UnauthorizedError as error:
                 # The metadata are named, so that the client can find the OAuth server.
-                metadata = f'resource_metadata="{base_url_of(request)}{RESOURCE_METADATA}{MCP}", scope="{Scope.READ}"'
+                address = f"{base_url_of(request)}{RESOURCE_METADATA}{request.scope['path']}"
+                metadata = f'resource_metadata="{address}", scope="{Scope.READ}"'
                 challenge = {"WWW-Authenticate": f"{error.headers['WWW-Authenticate']}, {metadata}"}
                 raise ApiError(error.message, status=401, headers=challenge) from error
 
         return [
             StarletteRoute(MCP, answer, methods=["POST"]),
             StarletteRoute(f"{RESOURCE_METADATA}{MCP}", _answer_metadata),
+            *(StarletteRoute(path, _refuse_registration, methods=["POST"]) for path in _REGISTER),
         ]
 
     @asynccontextmanager
@@ -103,7 +113,8 @@ class AgentsEndpoint:
 async def _answer_metadata(request: Request) -> Response:
     base = base_url_of(request)
     described = {
-        "resource": f"{base}{MCP}",
+        # It is compared with the address that the host was given, with its slash (RFC 9728 section 3.3).
+        "resource": base + request.scope["path"].removeprefix(RESOURCE_METADATA),
         "authorization_servers": [base],
         "scopes_supported": [Scope.READ.value],
         "bearer_methods_supported": ["header"],
@@ -111,3 +122,8 @@ async def _answer_metadata(request: Request) -> Response:
         "resource_documentation": f"{base}{DOCS}",
     }
     return Response(msgspec.json.encode(described), media_type=JSON)
+
+
+async def _refuse_registration(_: Request) -> Response:
+    """Answer hosts that register themselves (RFC 7591), which this server does not announce, with what to do."""
+    return Response(msgspec.json.encode(_NO_REGISTRATION), 403, media_type=JSON)

@@ -1,5 +1,7 @@
-"""The tool `payouts`: the last payout of each account, what was earned since, and when to expect the next one."""
+"""The tool `payouts`: the last payout of each account, what is owed, and when to expect the next one."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from shlex import quote
@@ -15,34 +17,33 @@ from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UnanswerableError
 from seller_platform.marts.common_queries import NO_CURRENCY
 from seller_platform.marts.rules.formulas import PAYOUTS, STANDARD
+from seller_platform.warehouse.loads.history_start import stored_history_start
 from seller_platform.warehouse.postgres.database import driver_of
 
-_LONGEST = timedelta(days=190)
+_DAY = timedelta(days=1)
 
+# As in the list of months of the books: the median of the newest six payouts, and the sum of the whole ledger.
 _PAYOUTS = """
 WITH entries AS (
-    SELECT account, local_day, posted_date, coalesce(currency, currency_code, {no_currency}) AS currency, amount,
+    SELECT account, local_day, coalesce(currency, currency_code, {no_currency}) AS currency, amount,
            {line} = {payouts} AS is_payout
-    FROM seller.transactions JOIN platform.accounts ON key = account
-    WHERE account = ANY ({accounts}) AND local_day >= DATE {first} AND local_day < DATE {end}
+    FROM seller.transactions JOIN platform.accounts ON key = account WHERE account = ANY ({accounts})
 ),
 paid AS (
-    SELECT account, currency, local_day, max(posted_date) AS moment, -sum(amount) AS amount,
-           local_day - lag(local_day) OVER (PARTITION BY account, currency ORDER BY local_day) AS days_since
-    FROM entries WHERE is_payout GROUP BY account, currency, local_day
+    SELECT account, currency, local_day, -sum(amount) AS amount,
+           local_day - lag(local_day) OVER (PARTITION BY account, currency ORDER BY local_day) AS days,
+           row_number() OVER (PARTITION BY account, currency ORDER BY local_day DESC) AS place
+    FROM entries WHERE is_payout AND amount < 0 GROUP BY account, currency, local_day
 ),
-last AS (
-    SELECT account, currency, max(local_day) AS last_day, max(moment) AS moment,
-           (array_agg(amount ORDER BY local_day DESC))[1] AS last_amount,
-           CASE WHEN count(days_since) > 1
-                THEN CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY days_since) AS integer) END AS usual_days
-    FROM paid GROUP BY account, currency
+newest AS (
+    SELECT account, currency, max(local_day) AS last_day, max(amount) FILTER (WHERE place = 1) AS last_amount,
+           CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY days) AS integer) AS usual_days
+    FROM paid WHERE place <= 6 GROUP BY account, currency
 )
-SELECT account, currency, last_day, last_amount, usual_days, last_day + usual_days AS expected_day,
-       (SELECT coalesce(sum(amount), 0) FROM entries
-        WHERE (entries.account, entries.currency) = (last.account, last.currency) AND posted_date > moment
-          AND NOT is_payout) AS earned_since
-FROM last ORDER BY account, currency
+SELECT account, currency, last_day, last_amount, usual_days, last_day + usual_days AS expected_day, owed
+FROM newest JOIN (SELECT account, currency, sum(amount) AS owed FROM entries GROUP BY account, currency) AS sums
+     USING (account, currency)
+ORDER BY account, currency
 """
 
 
@@ -53,46 +54,55 @@ class PayoutRow(Fact):
     currency: str
     last_day: date
     last_amount: Decimal
-    earned_since: Decimal = Field(description="What the ledger has after it: sales and refunds less fees.")
-    usual_days: int | None = Field(description="The median of days between payouts; null after fewer than three.")
-    expected_day: date | None = Field(description="The last day and the usual days.")
+    usual_days: int | None = Field(description="Between two payouts: the median of the newest six.")
+    expected_day: date | None = Field(description="The next payout. One that is over is late, or not loaded.")
+    owed: Decimal | None = Field(description="The sum of the ledger; null where a day of it is not stored.")
 
 
 def list_payouts(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[PayoutRow]:
-    """List the last payout of each account, what was earned since, and when to expect the next one.
+    """List the last payout of each account, what the marketplace owes now, and when to expect the next payout.
 
     Raises:
-        UnanswerableError: There is no such account, no payout within half a year, or the ledger since is not stored.
+        UnanswerableError: There is no such account, no payout is stored, or the ledger since the last one is not.
     """
     accounts = asker.chosen_accounts(arguments.accounts)
-    keys, end = [each.key for each in accounts], min(asker.today().values())
+    keys, today = [each.key for each in accounts], min(asker.today().values())
     statement = sql.SQL(_PAYOUTS.strip()).format(
         no_currency=sql.Literal(NO_CURRENCY),
         line=STANDARD.line_of_entry,
         payouts=sql.Literal(PAYOUTS),
         accounts=sql.Literal(keys),
-        first=sql.Literal(str(end - _LONGEST)),
-        end=sql.Literal(str(end)),
     )
     with asker.database.begin() as connection:
         rows = driver_of(connection).cursor(row_factory=dict_row).execute(statement).fetchall()
     if not rows:
-        raise UnanswerableError(
-            f"no payout of {', '.join(keys[:10])} is stored since {end - _LONGEST}",
-            "Ask `coverage` whether transactions are stored, and let `seller-platform sync` load them.",
-        )
-    # The days from the last payout on decide what was earned since.
+        step = "Ask `coverage` whether transactions are stored, and let `seller-platform sync` load them."
+        raise UnanswerableError(f"no payout of {', '.join(keys[:10])} is stored", step)
     first = min(row["last_day"] for row in rows)
-    asked = Asked(asker, accounts, Window(first, end), (TRANSACTIONS,))
-    absent = sorted(set(keys) - {row["account"] for row in rows})
+    of_rows = [each for each in accounts if each.key in {row["account"] for row in rows}]
+    asked = Asked(asker, of_rows, Window(min(first, today - _DAY), today), (TRANSACTIONS,))
+    unknown = dict(_without_days(asked))
+    absent = [key for key in keys if key not in asked.keys]
     return ToolAnswer(
-        rows=tuple(PayoutRow(**row) for row in rows),
+        rows=tuple(PayoutRow(**row | ({"owed": None} if row["account"] in unknown else {})) for row in rows),
         notes=(
-            "The upstream announces no payout: the expected day is computed, and less may be paid than was earned, for "
-            "a payout is of what was posted until its period closed.",
-            *([f"No payout since {end - _LONGEST}: {', '.join(absent)}."] if absent else []),
+            "The upstream announces no payout: the expected day is computed, and it pays what was posted until its "
+            "period closed.",
+            *(f"What is owed is not known: {reason}." for reason in unknown.values()),
+            *([f"No payout is stored of {', '.join(absent)}."] if absent else []),
         ),
         proof=asked.prove(
             f"seller-platform query {quote(statement.as_string(None))}", {row["currency"] for row in rows}
         ),
     )
+
+
+def _without_days(asked: Asked) -> Iterator[tuple[str, str]]:
+    """Yield the accounts whose ledger is not stored from the first day of history on, with the days that lack."""
+    begin = stored_history_start(asked.asker.database) or asked.window.start
+    whole = replace(asked.window, start=min(begin, asked.window.last_day))
+    for each in asked.accounts:
+        try:
+            replace(asked, accounts=[each], window=whole).require_days()
+        except UnanswerableError as error:
+            yield each.key, error.reason

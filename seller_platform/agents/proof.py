@@ -177,7 +177,7 @@ class Asked:
         """
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
-        read_at, changing = self._require_days()
+        read_at, changing = self.require_days()
         found = slice_problems(database, [*self.tables, *self.inputs], accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         for mart in self.marts:
@@ -205,7 +205,7 @@ class Asked:
             seen=Seen(command=command, url=url),
         )
 
-    def _require_days(self) -> tuple[datetime, str]:
+    def require_days(self) -> tuple[datetime, str]:
         """Return when the first of the days was read, and those that may still change upstream; maybe none.
 
         Raises:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -91,7 +92,7 @@ def mcp_server(asker_of: Callable[[Any], Asker], *, is_local: bool = False) -> S
             is_error=is_error,
         )
 
-    return Server(
+    server: Server[Any] = Server(
         "seller-platform",
         version=version("seller-platform"),
         title="Seller Platform",
@@ -99,6 +100,20 @@ def mcp_server(asker_of: Callable[[Any], Asker], *, is_local: bool = False) -> S
         on_list_tools=list_tools,
         on_call_tool=answer,
     )
+    server.middleware.append(_with_arguments)
+    return server
+
+
+async def _with_arguments(ctx: ServerRequestContext[Any], call_next: Callable[..., Any]) -> Any:
+    """Take the arguments of a call as they are meant: some hosts send the whole object as a text, or [] for none."""
+    arguments = (ctx.params or {}).get("arguments")
+    if ctx.method == "tools/call" and isinstance(arguments, str | list):
+        if isinstance(arguments, str):
+            with suppress(ValueError):
+                arguments = json.loads(arguments or "{}")
+        meant = arguments if isinstance(arguments, dict) else {"arguments": arguments} if arguments else {}
+        ctx = replace(ctx, params={**(ctx.params or {}), "arguments": meant})
+    return await call_next(ctx)
 
 
 def call(

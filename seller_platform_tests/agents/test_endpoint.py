@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -31,20 +31,9 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.demo_company import AU, DE, US
-from seller_platform_tests.support.demo_company import NOW as READ_AT
 from seller_platform_tests.support.hostile_calls import hostile_messages, leaks, result_of
 from seller_platform_tests.support.processes import environment
-from seller_platform_tests.support.served import (
-    ANN,
-    PKCE,
-    VERIFIER,
-    Served,
-    add_user,
-    approve_at,
-    issue_token,
-    running_app,
-    with_connection,
-)
+from seller_platform_tests.support.served import ANN, PKCE, VERIFIER, Served, approve_at, issue_token, with_connection
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 HERE = "http://localhost:51004/callback"
@@ -153,14 +142,6 @@ async def _call(
 ) -> list[Any]:
     async with connected as client:
         return [await client.call_tool(name, arguments) for name, arguments in calls]
-
-
-@pytest.fixture(scope="module")
-def agents(company: Database) -> Iterator[Served]:
-    """A service that answers agents over the demo's company; Ann may read its three accounts."""
-    add_user(company, ANN, (US, DE, AU))
-    with running_app(company.url, private_client_hosts=("localhost",), now=READ_AT, serves_agents=True) as base_url:
-        yield Served(base_url, company, "", "")
 
 
 @pytest.fixture(scope="module")
@@ -327,7 +308,7 @@ def test_mcp_with_a_slash_is_mcp(agents: Served, documents: Documents) -> None:
 
     assert not answer.is_error
     metadata = httpx.get(f"{agents.base_url}/.well-known/oauth-protected-resource/mcp/").json()
-    assert metadata["resource"] == f"{agents.base_url}/mcp"
+    assert metadata["resource"] == f"{agents.base_url}/mcp/"  # RFC 9728 section 3.3: as the host was given it
 
 
 def test_hostile_requests_get_no_rows_of_others_and_show_no_sql(agents: Served, documents: Documents) -> None:

@@ -12,10 +12,10 @@ BUDGETS = {
     "root": 2_856,
     "cli": 5_294,
     "orchestration": 4_880,
-    "service": 12_403,
+    "service": 12_404,
     "sandbox": 2_968,
     "alerts": 610,
-    "agents": 2_216,
+    "agents": 2_257,
     "ingest": 2_385,
     "client": 3_761,
     "warehouse": 10_776,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_898,
     "marts": 2_285,
-    "tests": 56_224,
+    "tests": 56_388,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from psycopg.rows import class_row
 
+from seller_platform.contract.wire import MCP
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pool import Connection, fetch_record, fetch_records
@@ -51,6 +52,11 @@ class Application:
     @property
     def is_public(self) -> bool:
         return self.secret_hash is None
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is a host of agents: it describes itself in a document, or is registered for them alone."""
+        return self.is_public and (self.origin == Origin.DOCUMENT or self.resource == MCP)
 
     @property
     def document_host(self) -> str | None:
@@ -100,7 +106,7 @@ def add_application(
     Raises:
         InvalidValueError: The name or a redirect URI cannot be used.
     """
-    check_application(name, redirect_uris)
+    check_application(name, redirect_uris, is_host=is_public and resource == MCP)
     client_id, secret = secrets.token_urlsafe(16), "" if is_public else secrets.token_urlsafe(32)
     secret_hash = hash_of(secret) if secret else None
     application = Application(client_id, name, redirect_uris, Origin.OPERATOR, None, resource, secret_hash)

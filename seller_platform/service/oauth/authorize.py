@@ -155,10 +155,7 @@ async def _read_request(
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
     if not is_registered(
-        redirect_uri,
-        application.redirect_uris,
-        is_public=application.is_public,
-        has_document=application.origin == Origin.DOCUMENT,
+        redirect_uri, application.redirect_uris, is_public=application.is_public, is_host=application.is_host
     ):
         raise ApiError(
             f"The link that led here would send you to {shown(redirect_uri)}, which is not an address that "

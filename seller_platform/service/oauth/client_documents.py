@@ -176,9 +176,9 @@ def _client_of(url: str, body: bytes) -> Application:
         usable = []
         for uri in uris:  # many clients list others beside those that can be used
             with suppress(InvalidValueError):
-                check_redirect_uri(uri, has_document=True)
+                check_redirect_uri(uri, is_host=True)
                 usable.append(uri)
-        check_application(name, usable or uris[:1], has_document=True)
+        check_application(name, usable or uris[:1], is_host=True)
     except InvalidValueError as error:
         raise _refused(url, f"cannot be used: its {error.subject} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:

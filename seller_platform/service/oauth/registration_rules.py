@@ -14,8 +14,8 @@ _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([0-9]{1
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # The scheme of a native application is a domain name from its end, which has a period (RFC 8252 sections 7.1 and 8.4).
 _OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
-# Well-known programs have schemes without a period, such as cursor://. Another program on the device may take their
-# answer, and cannot use it: clients with a document use PKCE.
+# Well-known hosts of agents have schemes without a period, such as cursor://. Another program on the device may take
+# their answer, and cannot use it: PKCE is required of them.
 _ANY_SCHEME = re.compile(
     r"(?!(about|blob|data|file|filesystem|ftps?|https?|intent|javascript|mailto|vbscript|view-source|wss?)$)"
     r"[a-z][a-z0-9+.-]*"
@@ -24,7 +24,7 @@ _ANY_SCHEME = re.compile(
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
 
 
-def check_application(name: str, redirect_uris: Sequence[str], *, has_document: bool = False) -> None:
+def check_application(name: str, redirect_uris: Sequence[str], *, is_host: bool = False) -> None:
     """Return if an application may be registered with these values.
 
     Raises:
@@ -39,14 +39,14 @@ def check_application(name: str, redirect_uris: Sequence[str], *, has_document: 
         problem = f"must be one of at most {MOST_REDIRECT_URIS}; there are {len(redirect_uris)}"
         raise InvalidValueError("redirect URI", problem)
     for uri in redirect_uris:
-        check_redirect_uri(uri, has_document=has_document)
+        check_redirect_uri(uri, is_host=is_host)
 
 
-def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
+def check_redirect_uri(uri: str, *, is_host: bool = False) -> None:
     """Return if a redirect URI is absolute and without fragment, and is https, on loopback, or of an own scheme.
 
     Args:
-        has_document: Whether it is one of a document, where an own scheme needs no period.
+        is_host: Whether it is one of a host of agents, whose own scheme needs no period.
 
     Raises:
         InvalidValueError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
@@ -59,7 +59,7 @@ def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise _refused("must be a URI", uri) from None
-    schemes = _ANY_SCHEME if has_document else _OWN_SCHEME
+    schemes = _ANY_SCHEME if is_host else _OWN_SCHEME
     has_own_scheme = schemes.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))
     if not has_own_scheme and (parts.scheme not in ("http", "https") or not host):
         raise _refused(
@@ -86,20 +86,18 @@ def target_of(redirect_uri: str) -> str:
     return parts.netloc if parts.scheme in ("http", "https") else parts.scheme
 
 
-def is_registered(
-    redirect_uri: str, redirect_uris: Sequence[str], *, is_public: bool, has_document: bool = False
-) -> bool:
+def is_registered(redirect_uri: str, redirect_uris: Sequence[str], *, is_public: bool, is_host: bool = False) -> bool:
     """Whether a redirect URI is one of those registered, exactly.
 
     The port of a loopback address of a public client may vary (RFC 8252 section 7.3). That of `localhost` may only for
-    a client with a document, where it cannot list the ports that it will get.
+    a host of agents, which cannot list the ports that it will get.
     """
     if redirect_uri in redirect_uris:
         return True
     if not is_public or not redirect_uri.isascii() or not redirect_uri.isprintable():
         return False
     sent = _without_port(redirect_uri)
-    if sent is None or (sent[0] == "localhost" and not has_document):
+    if sent is None or (sent[0] == "localhost" and not is_host):
         return False
     return sent in map(_without_port, redirect_uris)
 
