@@ -17,9 +17,8 @@ from starlette.types import Message
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.clocks import Clock
-from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import DOCS, MCP, RESOURCE_METADATA
-from seller_platform.service.access import accounts_of, authenticate
+from seller_platform.service.access import Scope, accounts_of, authenticate
 from seller_platform.service.errors import ApiError, UnauthorizedError
 from seller_platform.service.http.bodies import LARGEST_JSON_BYTES
 from seller_platform.service.http.parameters import shown

@@ -84,8 +84,7 @@ class Installation:
         # Imported here because reading commands need no key, and its library takes a tenth of a second to import.
         from seller_platform.warehouse.connections.secrets import secret_box
 
-        key = self.settings.secret_key.get_secret_value() if self.settings.secret_key else None
-        return secret_box(self.settings.home, key)
+        return secret_box(self.settings.home, self.settings.secret_key)
 
 
 def open_installation(partitions: int = FEW_PARTITIONS) -> AbstractContextManager[Installation]:

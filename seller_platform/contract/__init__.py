@@ -2,9 +2,8 @@
 
 It has no input or output and imports the standard library only; every other floor imports it.
 
-- `dataset`: the declaration of a dataset
+- `dataset`: the declaration of a dataset and its columns
 - `datasets`: every dataset
-- `columns`: the columns of a dataset
 - `accounts`: accounts and their keys
 - `window`: half-open ranges of days
 - `currencies`: currency codes of ISO 4217
@@ -12,13 +11,11 @@ It has no input or output and imports the standard library only; every other flo
 - `cost_periods`: cost periods and their arithmetic
 - `list_query`: the query parameters of one page of a list
 - `loads`: facts about the reading of a slice, and the verdict on its row count
-- `reports`: selectors, status words and formats of reports
 - `tokens`: the token pair of a grant
 """
 
 from seller_platform.contract.accounts import Account, account_key
-from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import LOCAL_DAY, Dataset, Slicing, Source, SplitFilter
+from seller_platform.contract.dataset import LOCAL_DAY, Column, Dataset, Kind, Slicing, Source, SplitFilter
 from seller_platform.contract.datasets import DATASETS, LISTS, REFRESHED, dataset_named
 from seller_platform.contract.window import Window
 

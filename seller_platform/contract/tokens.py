@@ -1,11 +1,9 @@
-"""The token pair of a grant, its scopes, and the PKCE challenge of its authorization."""
+"""The token pair of a grant, and the PKCE challenge of its authorization."""
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 
@@ -14,31 +12,6 @@ WARN_BEFORE_DEATH = timedelta(days=5)
 
 PAIR_ROOM_BYTES = 64 << 10
 """More disk space than any token pair takes, reserved before a refresh."""
-
-
-class Scope(StrEnum):
-    """What a token may do; every token may read."""
-
-    READ = "read"
-    COSTS_WRITE = "costs:write"
-    REPORTS = "reports"
-
-
-SCOPES: Mapping[Scope, str] = {
-    Scope.READ: "Read the user, their accounts and the rows of these, and download reports.",
-    Scope.COSTS_WRITE: "Write and delete cost periods.",
-    Scope.REPORTS: "Request reports.",
-}
-"""One sentence for each scope."""
-
-
-def scopes_of(requested: str) -> tuple[Scope, ...]:
-    """Return the scopes that a `scope` parameter requests: `read`, and those it names.
-
-    Unknown values are ignored; without a known one, all scopes are requested (RFC 6749 section 3.3).
-    """
-    named = {Scope(word) for word in requested.split(" ") if word in set(Scope)}
-    return tuple(scope for scope in Scope if not named or scope in {Scope.READ, *named})
 
 
 @dataclass(frozen=True)

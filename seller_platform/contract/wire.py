@@ -39,5 +39,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 """The header by which a repeated request is recognised (draft-ietf-httpapi-idempotency-key-header)."""
 AS_OF = "as_of"
 """The parameter of our lists that pins a walk over the pages to one moment; links to the next page carry it."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""The starts of texts that a spreadsheet runs as formulas, after blanks; CSV has an apostrophe before such a text."""
 COMPUTED_BY = "X-Computed-By"
 """The header of answers whose rows a replica computed; its value is `REPLICA`."""

@@ -9,10 +9,9 @@ from psycopg import sql
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.contract.datasets.stock import INVENTORY, WAREHOUSE_STOCK
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.marts.rules.formulas import FEE_LINES, PAYOUTS, STANDARD
 from seller_platform.warehouse.derived.declaration import MARTS_SCHEMA, Input
 from seller_platform.warehouse.schema.tables import SELLER

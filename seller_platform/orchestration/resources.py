@@ -169,7 +169,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     def open_api(self, connection: str, database: Database) -> SellerApi:
         """Return the API of a connection over the caller's database; the caller closes both. Raises as `api` does."""
         settings = self._settings
-        box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
+        box = secret_box(settings.home, settings.secret_key)
         return open_api(upstream_of(connection, settings, database, box), connection, database, box, settings.home)
 
     def loader(self, context: dg.OpExecutionContext | dg.AssetExecutionContext, now: datetime) -> SliceLoader:

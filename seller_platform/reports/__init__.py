@@ -1,6 +1,7 @@
 """Reports that the upstream writes: requested, polled until they are ready, and loaded.
 
 - `capability`: what this folder contributes
+- `selectors`: selectors, status words and formats of reports
 - `endpoints`: reports requested, followed and downloaded
 - `jobs`: which reports were requested, and how far they are
 - `loading`: requests, polls and loads reports

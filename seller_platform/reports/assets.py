@@ -16,7 +16,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import DPS_DATE, JSON, Format, Selector, selector_problem
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, tag_with_account
@@ -39,6 +38,7 @@ from seller_platform.reports.loading import (
     request_report,
     take_failures,
 )
+from seller_platform.reports.selectors import DPS_DATE, JSON, Format, Selector, selector_problem
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.loads.receipts import Receipt, keep_reported, newest_receipts
 
@@ -97,11 +97,60 @@ def report_definitions(
     history_start: date, request: dg.OpDefinition, *, clock: Clock = utc_now, placement: Placement = WHOLE
 ) -> dg.Definitions:
     """Return the job, the sensor and the asset of reports, which need the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(
-        assets=[_report_asset(history_start, clock, placement)],
-        jobs=[placement.job_of("request_reports", request)],
-        sensors=[_report_sensor(clock, placement)],
+    asset = placement.asset_key(REPORT_ROWS)
+
+    @dataset_asset(REPORT_ROWS, history_start, placement)
+    def report_rows(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        tag_with_account(context, warehouse.names)
+        database, log_wait = warehouse.database, wait_log(context.log)
+
+        def load(job: ReportJob) -> Receipt | None:
+            account, request = account_of(database, job.account), SliceRequest(REPORT_ROWS, job.account, None)
+            api = seller_api.api(account.connection).listening(lambda wait: log_wait(request, str(wait)))
+            return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
+
+        loop, stored = PartitionLoop(context.log, placement), newest_receipts(database, REPORT_ROWS)
+        for account in context.partition_keys:
+            failures, is_reported = len(loop.failures), False
+            for _, receipt in loop.attempt(ready_jobs(database, account), load):
+                if receipt is not None:
+                    is_reported = True
+                    yield load_event(receipt, placement, warehouse.names)
+                    keep_reported(database, [receipt.id])
+            loop.failures |= {error.subject: error for error in take_failures(database, account, now=clock())}
+            if is_reported or len(loop.failures) > failures:
+                continue
+            if account not in stored:
+                reason = f"No report was ever loaded; request one by the job {placement.name_of('request_reports')}."
+                yield materialization_of_nothing(asset, account, reason)
+            else:
+                yield load_event(stored[account], placement, warehouse.names)
+        yield from outputs(context)
+        report_after_step(context, database, placement, REPORT_ROWS)
+        _fail(loop, "loaded")
+
+    @placement.sensor(
+        "report_jobs",
+        "Polls the requested reports, and requests runs that load those that are ready.",
+        seconds=5,
+        target=dg.AssetSelection.assets(asset),
     )
+    def report_jobs(
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        database = warehouse.database
+        # Dagster ends an evaluation after 60 s.
+        polls = poll_due(seller_api.api, database, clock=clock, seconds=40.0, limit=400)
+        listed = frozenset(account_partitions(context.instance, placement.accounts_name))
+        requests = tuple(_run_requests(warehouse.names, context.instance, listed, clock()))
+        yield from requests
+        if not requests:
+            yield dg.SkipReason(f"{count_of(polls, 'poll')}; nothing to load")
+
+    jobs = [placement.job_of("request_reports", request)]
+    return dg.Definitions(assets=[report_rows], jobs=jobs, sensors=[report_jobs])
 
 
 def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpDefinition:
@@ -139,69 +188,9 @@ def request_step(placement: Placement = WHOLE, clock: Clock = utc_now) -> dg.OpD
     return request
 
 
-def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:
-    asset = placement.asset_key(REPORT_ROWS)
-
-    @dataset_asset(REPORT_ROWS, history_start, placement)
-    def report_rows(
-        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
-    ) -> Iterator[object]:
-        tag_with_account(context, warehouse.names)
-        database, log_wait = warehouse.database, wait_log(context.log)
-
-        def load(job: ReportJob) -> Receipt | None:
-            account, request = account_of(database, job.account), SliceRequest(REPORT_ROWS, job.account, None)
-            api = seller_api.api(account.connection).listening(lambda wait: log_wait(request, str(wait)))
-            return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
-
-        loop, stored = PartitionLoop(context.log, placement), newest_receipts(database, REPORT_ROWS)
-        for account in context.partition_keys:
-            failures, is_reported = len(loop.failures), False
-            for _, receipt in loop.attempt(ready_jobs(database, account), load):
-                if receipt is not None:
-                    is_reported = True
-                    yield load_event(receipt, placement, warehouse.names)
-                    keep_reported(database, [receipt.id])
-            loop.failures |= {error.subject: error for error in take_failures(database, account, now=clock())}
-            if is_reported or len(loop.failures) > failures:
-                continue
-            if account not in stored:
-                reason = f"No report was ever loaded; request one by the job {placement.name_of('request_reports')}."
-                yield materialization_of_nothing(asset, account, reason)
-            else:
-                yield load_event(stored[account], placement, warehouse.names)
-        yield from outputs(context)
-        report_after_step(context, database, placement, REPORT_ROWS)
-        _fail(loop, "loaded")
-
-    return report_rows
-
-
 def _fail(loop: PartitionLoop, done: str) -> None:
     reasons = "; ".join(str(error) for error in loop.failures.values())
     loop.fail(f"{count_of(len(loop.failures), 'report', 'was')} not {done}: {reasons}")
-
-
-def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
-    @placement.sensor(
-        "report_jobs",
-        "Polls the requested reports, and requests runs that load those that are ready.",
-        seconds=5,
-        target=dg.AssetSelection.assets(placement.asset_key(REPORT_ROWS)),
-    )
-    def report_jobs(
-        context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
-    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        database = warehouse.database
-        # Dagster ends an evaluation after 60 s.
-        polls = poll_due(seller_api.api, database, clock=clock, seconds=40.0, limit=400)
-        listed = frozenset(account_partitions(context.instance, placement.accounts_name))
-        requests = tuple(_run_requests(warehouse.names, context.instance, listed, clock()))
-        yield from requests
-        if not requests:
-            yield dg.SkipReason(f"{count_of(polls, 'poll')}; nothing to load")
-
-    return report_jobs
 
 
 def _run_requests(

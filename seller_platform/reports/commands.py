@@ -19,7 +19,6 @@ from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.errors import (
     PartsFailedError,
     ReportFailedError,
@@ -40,6 +39,7 @@ from seller_platform.reports.loading import (
     request_report,
     take_failures,
 )
+from seller_platform.reports.selectors import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.warehouse.connections.accounts import account_of, accounts_named
 from seller_platform.warehouse.loads.receipts import Receipt
 

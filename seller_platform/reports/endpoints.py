@@ -23,10 +23,10 @@ from seller_platform.contract import Account
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.contract.reports import CSV, FORMULA_STARTS, JSON
-from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS, ROWS
+from seller_platform.contract.wire import FORMULA_STARTS, REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS, ROWS
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.reports.selectors import CSV, JSON
 
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5", JSON: "application/json"}
 PAGE_ROWS = 500

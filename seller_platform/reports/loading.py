@@ -19,7 +19,6 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, STANDINGS, selector_problem
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
@@ -35,6 +34,7 @@ from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.reports.endpoints import download_report, fetch_status
 from seller_platform.reports.endpoints import request_report as ask_for_report
 from seller_platform.reports.jobs import JobState, ReportJob, claim_due, job_of, move_job, open_job, untold_jobs
+from seller_platform.reports.selectors import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, STANDINGS, selector_problem
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.loads.receipts import Receipt, Slice
 from seller_platform.warehouse.loads.slices import open_load
@@ -114,7 +114,10 @@ def poll_report(
     try:
         after = ask(for_reports(api), account, job, now)
     except RequestsUsedUpError as error:
-        after = _postponed(job, now, error)
+        # The pause until the budget renews, or of an hour, is no time of the attempt.
+        pause = min(error.renews_at - now, timedelta(seconds=_LONGEST_WISH_SECONDS))
+        began_at = job.attempted_at + pause
+        after = replace(job, attempted_at=began_at, next_poll_at=now + pause, upstream_message=str(error))
     except SellerPlatformError as error:
         after = _waiting(job, now, message=str(error), wish_seconds=_wish(error))
     return _moved(database, job, after)
@@ -268,12 +271,6 @@ def _waiting(
         return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
     wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
     return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))
-
-
-def _postponed(job: ReportJob, now: datetime, error: RequestsUsedUpError) -> ReportJob:
-    """Return the job with its next poll when the budget renews, or in an hour; the pause is no time of the attempt."""
-    pause = min(error.renews_at - now, timedelta(seconds=_LONGEST_WISH_SECONDS))
-    return replace(job, attempted_at=job.attempted_at + pause, next_poll_at=now + pause, upstream_message=str(error))
 
 
 def _again(job: ReportJob, problem: str, now: datetime) -> ReportJob:

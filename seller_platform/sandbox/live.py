@@ -14,7 +14,7 @@ from sqlalchemy import delete, text
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
-from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.account_history import LISTED_TODAY, AccountHistory
@@ -120,7 +120,8 @@ class LiveSandbox:
             if until is not None and day > until:
                 return
             moment = now()
-            due = [each for each in self._accounts if self._days[each.number] < day <= _today_of(each, moment)]
+            today = {each.number: day_of(moment, each.account.timezone) for each in self._accounts}
+            due = [each for each in self._accounts if self._days[each.number] < day <= today[each.number]]
             if due:
                 changed = dict.fromkeys(name for each in due for name in self._store_day(each, day))
                 yield DayChanges(day, tuple(changed))
@@ -134,7 +135,7 @@ class LiveSandbox:
             return
         self._today_stored_at = moment
         for account in self._accounts:
-            day = _today_of(account, moment)
+            day = day_of(moment, account.account.timezone)
             if self._days[account.number] != day:
                 continue
             if account.number not in self._written or self._written[account.number].today != day:
@@ -196,7 +197,3 @@ class LiveSandbox:
                     table = table_for(dataset).c
                     is_old = table[dataset.slice_column] <= day - timedelta(days=_SNAPSHOTS)
                     connection.execute(delete(table_for(dataset)).where(table.account == key, is_old))
-
-
-def _today_of(account: SandboxAccount, moment: datetime) -> date:
-    return day_of(moment, account.account.timezone)

@@ -1,14 +1,15 @@
-"""Authenticates callers and decides which accounts they may read.
+"""Authenticates callers by the scopes of their tokens, and decides which accounts they may read.
 
 No other module decides this: rows are read only through `SelectedAccounts`, which only `select_accounts` creates.
 """
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
+from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from psycopg import errors
@@ -16,7 +17,6 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from seller_platform.contract.accounts import zone_or_none
-from seller_platform.contract.tokens import Scope
 from seller_platform.service.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, Text, shown
 from seller_platform.service.http.responses import base_url_of
@@ -35,6 +35,31 @@ ACCOUNT = "account"
 
 _ONE_METHOD = "select accounts by exactly one of account_title, seller_id with marketplace_id, or group_title"
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+
+
+class Scope(StrEnum):
+    """What a token may do; every token may read."""
+
+    READ = "read"
+    COSTS_WRITE = "costs:write"
+    REPORTS = "reports"
+
+
+SCOPES: Mapping[Scope, str] = {
+    Scope.READ: "Read the user, their accounts and the rows of these, and download reports.",
+    Scope.COSTS_WRITE: "Write and delete cost periods.",
+    Scope.REPORTS: "Request reports.",
+}
+"""One sentence for each scope."""
+
+
+def scopes_of(requested: str) -> tuple[Scope, ...]:
+    """Return the scopes that a `scope` parameter requests: `read`, and those it names.
+
+    Unknown values are ignored; without a known one, all scopes are requested (RFC 6749 section 3.3).
+    """
+    named = {Scope(word) for word in requested.split(" ") if word in set(Scope)}
+    return tuple(scope for scope in Scope if not named or scope in {Scope.READ, *named})
 
 
 @dataclass(frozen=True)

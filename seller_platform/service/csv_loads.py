@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psycopg
 
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
@@ -130,7 +129,11 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
         accounts = [account for (account,) in driver.execute("SELECT DISTINCT account FROM seller.accounts ORDER BY 1")]
         products: dict[tuple[str, str], _Product] = {}
         position_of: dict[tuple[str, str], str] = {}
-        stored = _stored_names(driver, lines)
+        # The ASIN and the name that stored rows have for products, where the file lacks one of them.
+        lacking = [line for line in lines if not (line[ASIN].strip() and line[PRODUCT_NAME].strip())]
+        keys = [(line[ACCOUNT].strip(), line[SKU]) for line in lacking if "\0" not in line[ACCOUNT] + line[SKU]]
+        rows = driver.execute(_STORED, ([account for account, _ in keys], [sku for _, sku in keys]))
+        stored: _Names = {(account, sku): (asin, name) for account, sku, asin, name in rows}
         for line in lines:
             product = _product(line, accounts, stored, problems)
             key = (product[ACCOUNT], product[SKU])
@@ -143,14 +146,6 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
         )
     with_parent = sum(product[PARENT_ASIN] is not None for product in products.values())
     return LoadedProducts(len(products), with_parent, sorted({account for account, _ in products}))
-
-
-def _stored_names(driver: psycopg.Connection, lines: Collection[Line]) -> _Names:
-    """Return the ASIN and the name that stored rows have for products, where the file lacks one of them."""
-    lacking = [line for line in lines if not (line[ASIN].strip() and line[PRODUCT_NAME].strip())]
-    keys = [(line[ACCOUNT].strip(), line[SKU]) for line in lacking if "\0" not in line[ACCOUNT] + line[SKU]]
-    rows = driver.execute(_STORED, ([account for account, _ in keys], [sku for _, sku in keys]))
-    return {(account, sku): (asin, name) for account, sku, asin, name in rows}
 
 
 def _product(line: Line, accounts: Collection[str], stored: _Names, problems: Problems) -> _Product:

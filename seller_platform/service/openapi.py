@@ -11,7 +11,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.tokens import SCOPES, Scope
 from seller_platform.contract.wire import (
     API_VERSION,
     AUTHORIZE,
@@ -23,6 +22,7 @@ from seller_platform.contract.wire import (
     TOKEN,
     TOTAL,
 )
+from seller_platform.service.access import SCOPES, Scope
 from seller_platform.service.http.parameters import Parameter, about
 from seller_platform.service.http.responses import JSON, Error
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import psycopg
 
 from seller_platform.contract import Window
-from seller_platform.contract.reports import FORMATS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
 from seller_platform.errors import (
@@ -32,6 +31,7 @@ from seller_platform.orchestration.jobs.today import today_slices
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.reports.jobs import ready_jobs
 from seller_platform.reports.loading import ReportOrder, load_report, poll_due, request_report, take_failures
+from seller_platform.reports.selectors import FORMATS
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.loads.receipts import Receipt, open_holds
 from seller_platform.warehouse.loads.retention import prune

@@ -73,7 +73,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         for examine in contributed("examine"):
             yield from examine(database, settings)
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
-        key = settings.secret_key.get_secret_value() if settings.secret_key else None
+        key = settings.secret_key
         has_key = key is not None or key_file(settings.home).exists()
         box = secret_box(settings.home, key) if has_key else None  # without a key, `secret_box` would make one
         names = [each.name for each in connections(database)]

@@ -69,7 +69,7 @@ class Answer:
 class RequestMeter(Protocol):
     """Counts the requests of a connection; threads and processes share the count."""
 
-    def take(self) -> None:
+    def take(self) -> object:
         """Count a request that is about to be sent.
 
         Raises:

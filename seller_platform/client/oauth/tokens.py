@@ -16,7 +16,6 @@ from seller_platform.client.http.api import HEADERS, SILENCE_SECONDS, SellerApi,
 from seller_platform.client.http.bodies import BodyLimits, read_answer
 from seller_platform.client.http.responses import (
     PassingFault,
-    RawAnswer,
     check_no_error,
     check_passing,
     json_object,
@@ -193,8 +192,16 @@ class TokenEndpoint:
         secret = {**form, **self._application}
 
         def attempt() -> TokenPair:
-            asked_at = self._clock.now()
-            answer = self._send(secret)
+            asked_at, timeout = self._clock.now(), timeout_of(self._silence_seconds)
+            # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.
+            limits = BodyLimits(_LARGEST_ANSWER_BYTES, self._silence_seconds)
+            try:
+                with http_client(self._url, transport=self._transport, timeout=timeout, headers=HEADERS) as http:
+                    request = http.build_request("POST", self._url, data=secret)
+                    with open_answer(http, request, _REQUEST) as (response, _):
+                        answer = read_answer(response, _REQUEST, limits, self._clock)
+            except ContractViolationError as error:
+                raise PassingFault(error.problem) from None
             check_passing(answer, self._clock.now)
             body = json_object(answer.body)
             tokens = (body.get("access_token"), body.get("refresh_token") or form.get("refresh_token"))
@@ -208,18 +215,6 @@ class TokenEndpoint:
             raise _refusal(answer.status, body, secret)
 
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
-
-    def _send(self, form: Mapping[str, str]) -> RawAnswer:
-        try:
-            timeout = timeout_of(self._silence_seconds)
-            with http_client(self._url, transport=self._transport, timeout=timeout, headers=HEADERS) as http:
-                request = http.build_request("POST", self._url, data=form)
-                with open_answer(http, request, _REQUEST) as (response, _):
-                    # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.
-                    limits = BodyLimits(_LARGEST_ANSWER_BYTES, self._silence_seconds)
-                    return read_answer(response, _REQUEST, limits, self._clock)
-        except ContractViolationError as error:
-            raise PassingFault(error.problem) from None
 
 
 def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: str, code_challenge: str) -> str:

@@ -2,8 +2,7 @@
 
 - `user`: accounts
 - `sales`: orders, daily sales, transactions and statistics
-- `inventory`: stock in the marketplace's network
-- `warehouse`: stock in the seller's warehouses, and shipments
+- `stock`: stock in the marketplace's network and in the seller's warehouses, and shipments
 - `notifications`: alerts on stock and prices
 - `costs`: cost periods
 - `reports`: rows of reports
@@ -11,14 +10,13 @@
 
 from seller_platform.contract.dataset import Dataset, Source
 from seller_platform.contract.datasets.costs import COSTS
-from seller_platform.contract.datasets.inventory import INVENTORY_AREA
 from seller_platform.contract.datasets.notifications import NOTIFICATIONS_AREA
 from seller_platform.contract.datasets.reports import REPORTS
 from seller_platform.contract.datasets.sales import SALES
+from seller_platform.contract.datasets.stock import STOCK
 from seller_platform.contract.datasets.user import USER
-from seller_platform.contract.datasets.warehouse import WAREHOUSE
 
-DATASETS: tuple[Dataset, ...] = (*USER, *SALES, *INVENTORY_AREA, *WAREHOUSE, *NOTIFICATIONS_AREA, *COSTS, *REPORTS)
+DATASETS: tuple[Dataset, ...] = (*USER, *SALES, *STOCK, *NOTIFICATIONS_AREA, *COSTS, *REPORTS)
 """Every dataset, in the order of tables and documents."""
 
 LISTS: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.source is Source.LIST)

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from seller_platform.contract.columns import Column, Kind
 from seller_platform.contract.cost_periods import COST_ELEMENTS, FROM_DATE, SKU, TO_DATE
-from seller_platform.contract.dataset import Dataset, Slicing, Source
+from seller_platform.contract.dataset import Column, Dataset, Kind, Slicing, Source
 
 COST_PERIODS = Dataset(
     name="cost_periods",

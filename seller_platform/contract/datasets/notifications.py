@@ -1,7 +1,6 @@
 """What the service wants the seller to know about stock and prices."""
 
-from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Slicing, SplitFilter
+from seller_platform.contract.dataset import Column, Dataset, Kind, Slicing, SplitFilter
 
 NOTIFICATIONS = Dataset(
     name="notifications",

@@ -1,7 +1,6 @@
 """The dataset of rows of asynchronous reports, once downloaded."""
 
-from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Slicing, Source
+from seller_platform.contract.dataset import Column, Dataset, Kind, Slicing, Source
 
 REPORT_ROWS = Dataset(
     name="report_rows",

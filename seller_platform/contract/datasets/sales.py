@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Slicing, SplitFilter
+from seller_platform.contract.dataset import Column, Dataset, Kind, Slicing, SplitFilter
 
 SALES_CHANNEL = SplitFilter(
     parameter="sales_channel",

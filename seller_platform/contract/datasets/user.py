@@ -1,7 +1,6 @@
 """The accounts that a user may read."""
 
-from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Slicing, Source
+from seller_platform.contract.dataset import Column, Dataset, Kind, Slicing, Source
 
 ACCOUNTS = Dataset(
     name="accounts",

@@ -60,12 +60,8 @@ class DailyRequests:
     clock: Clock = utc_now
     may_use_kept: bool = False
 
-    def take(self) -> None:
-        """Count a request that is about to be sent, as `take_many` does."""
-        self.take_many(1)
-
-    def take_many(self, count: int) -> Sequence[date]:
-        """Count requests, and return the days on which they count.
+    def take(self, count: int = 1) -> Sequence[date]:
+        """Count requests that are about to be sent, and return the days on which they count.
 
         Raises:
             RequestsUsedUpError: Fewer are left today.
@@ -88,7 +84,7 @@ class DailyRequests:
         """
         if count > self.per_day:
             raise BudgetTooSmallError(self.connection, per_day=self.per_day, needed=count)
-        reserved = ReservedRequests(self, self.take_many(count), count)
+        reserved = ReservedRequests(self, self.take(count), count)
         try:
             yield reserved
         finally:

@@ -12,7 +12,6 @@ from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.holds import AN_OPERATOR, Accepted
 from seller_platform.warehouse.loads.receipts import Receipt, doubt_of, open_holds, receipt_of, slice_of
 from seller_platform.warehouse.loads.refusals import forget_refusal
-from seller_platform.warehouse.postgres.database import Database
 
 
 def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why: str | None = None) -> Receipt:
@@ -27,7 +26,17 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
         ReadingHeldError: The list says something else now, which is held, too.
     """
     database = loader.database
-    held, last = _held_reading(database, load_id)
+    held, holds = receipt_of(database, load_id), open_holds(database)
+    is_dated, last = dataset_named(held.dataset).is_dated, None
+    for each in holds if held.verdict is CountVerdict.HELD else ():
+        is_of_slice = (each.dataset, each.account) == (held.dataset, held.account)
+        overlaps = each.window.start < held.window.end and held.window.start < each.window.end
+        if is_of_slice and (overlaps or not is_dated):
+            last = each  # a refresh may have held its slice again since
+            break
+    if last is None:
+        listed = ", ".join(map(str, sorted(each.id for each in holds))) or "none"
+        raise NotHeldError(f"the reading of load {load_id} is not held; those held are: {listed}")
     accepted, slice_ = Accepted(doubt_of(held), by, why), slice_of(last)
     dataset, account = slice_.dataset, slice_.account
     if dataset.slicing is Slicing.CONNECTION:
@@ -41,16 +50,3 @@ def accept_load(loader: SliceLoader, load_id: int, *, by: str = AN_OPERATOR, why
     for follow in contributed("after_loads"):
         follow(database, [receipt])
     return receipt
-
-
-def _held_reading(database: Database, load_id: int) -> tuple[Receipt, Receipt]:
-    """Return a held reading, and the last one of its slice, which a refresh may have held again since."""
-    accepted, holds = receipt_of(database, load_id), open_holds(database)
-    is_dated = dataset_named(accepted.dataset).is_dated
-    for each in holds:
-        is_of_slice = (each.dataset, each.account) == (accepted.dataset, accepted.account)
-        overlaps = each.window.start < accepted.window.end and accepted.window.start < each.window.end
-        if accepted.verdict is CountVerdict.HELD and is_of_slice and (overlaps or not is_dated):
-            return accepted, each
-    listed = ", ".join(map(str, sorted(each.id for each in holds))) or "none"
-    raise NotHeldError(f"the reading of load {load_id} is not held; those held are: {listed}")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
 from sqlalchemy import select
 
@@ -69,56 +68,46 @@ def discover(
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
+
+    def read(opened: SellerApi, *, is_second: bool) -> tuple[Sequence[KnownAccount], Receipt]:
+        started_at = utc_now()
+        slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
+        with observed_load(slice_, run_id=run_id) as stored:
+            user = fetch_user(opened)
+            with open_load(database, slice_, by_value=accepted.by if accepted else repairs) as load:
+                discovered, identities = read_accounts(opened, database, load)
+                listed, facts = discovered.accounts, discovered.facts
+                save_user(database, connection.name, *user)
+                notes = dict(facts.notes)
+                if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
+                    notes["unusable_accounts"] = unusable
+                known = [KnownAccount(each.key, connection.name, each) for each in listed]
+                waiting = {} if identities else _doubtful_changes(opened, database, known)
+                if waiting:
+                    notes[WAITING] = list(waiting)
+                facts = replace(facts, requests=facts.requests + 1, notes=notes)
+                account = identities or first_few([*waiting.values()], ACCOUNTS_NAMED)
+                judge = Judge((), is_second, accepted, account, needs_person=bool(identities))
+                receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
+                published(receipt)
+                save_accounts(database, connection.name, [(each.key, each.account) for each in known])
+        return known, receipt
+
     try:
         opened = api(connection.name)
-        read = partial(_discover, opened, database, connection, run_id=run_id, accepted=accepted, repairs=repairs)
         try:
-            discovered = read(is_second=accepted is not None)
+            accounts_read = read(opened, is_second=accepted is not None)
         except ImplausibleReadingError as error:
             _LOG.warning("%s, in %g s", error, second_reading_seconds)
             time.sleep(second_reading_seconds)
-            discovered = read(is_second=True)
+            accounts_read = read(opened, is_second=True)
     except WarehouseUnavailableError:
         raise
     except SellerPlatformError as error:
         keep_refusal(database, ACCOUNTS, connection.name, None, error, run_id=run_id)
         raise
     forget_refusal(database, ACCOUNTS, connection.name, None)
-    return discovered
-
-
-def _discover(
-    api: SellerApi,
-    database: Database,
-    connection: KnownConnection,
-    *,
-    run_id: str | None,
-    accepted: Accepted | None,
-    repairs: str | None,
-    is_second: bool,
-) -> tuple[Sequence[KnownAccount], Receipt]:
-    started_at = utc_now()
-    slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
-    with observed_load(slice_, run_id=run_id) as stored:
-        user = fetch_user(api)
-        with open_load(database, slice_, by_value=accepted.by if accepted else repairs) as load:
-            discovered, identities = read_accounts(api, database, load)
-            listed, facts = discovered.accounts, discovered.facts
-            save_user(database, connection.name, *user)
-            notes = dict(facts.notes)
-            if unusable := {each.key: each.problem for each in listed if each.problem is not None}:
-                notes["unusable_accounts"] = unusable
-            known = [KnownAccount(each.key, connection.name, each) for each in listed]
-            waiting = {} if identities else _doubtful_changes(api, database, known)
-            if waiting:
-                notes[WAITING] = list(waiting)
-            facts = replace(facts, requests=facts.requests + 1, notes=notes)
-            account = identities or first_few([*waiting.values()], ACCOUNTS_NAMED)
-            judge = Judge((), is_second, accepted, account, needs_person=bool(identities))
-            receipt = stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
-            published(receipt)
-            save_accounts(database, connection.name, [(each.key, each.account) for each in known])
-    return known, receipt
+    return accounts_read
 
 
 def read_accounts(api: SellerApi, database: Database, load: Load) -> tuple[Discovered, str]:

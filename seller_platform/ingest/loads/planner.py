@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 
 from seller_platform.contract import Dataset, Source, Window
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import left_at
 from seller_platform.ingest.loads.slices import SliceRequest
@@ -133,7 +133,18 @@ class Planner:
         """
         daily = [each for each in datasets if each.source is Source.PRODUCT_LOOKUP and not lookups_too]
         others = [each for each in datasets if each not in daily]
-        slices = self.due(others) if months is None else self._whole(others, months)
+        if months is None:
+            slices = self.due(others)
+        else:
+            unread = self._unread(others, min((month.start for month in months), default=date.max))
+            slices = [
+                _slice_of(dataset, day, month, month.until(day.today + timedelta(days=1)), unread, whole=True)
+                if month is not None
+                else DueSlice(dataset, day.account, None, Window.day(day.today), whole=True)
+                for dataset in others
+                for day in self.days
+                for month in (months if dataset.is_dated else (None,))
+            ]
         # Last, because the products are those of the inventory. Like a schedule it reads nothing twice on a day.
         return [*slices, *self.due(daily, scheduled=True)]
 
@@ -193,18 +204,6 @@ class Planner:
                 yield each if is_offered else replace(each, is_background=True)
 
         return [each for dataset in datasets for day in days for each in slices_of(dataset, day)]
-
-    def _whole(self, datasets: Sequence[Dataset], months: Sequence[Window]) -> list[DueSlice]:
-        """Return the slices of whole months, and today's snapshots, by dataset."""
-        unread = self._unread(datasets, min((month.start for month in months), default=date.max))
-        return [
-            _slice_of(dataset, day, month, month.until(day.today + timedelta(days=1)), unread, whole=True)
-            if month is not None
-            else DueSlice(dataset, day.account, None, Window.day(day.today), whole=True)
-            for dataset in datasets
-            for day in self.days
-            for month in (months if dataset.is_dated else (None,))
-        ]
 
     def _unread(self, datasets: Sequence[Dataset], since: date) -> Mapping[tuple[str, str], Sequence[Window]] | None:
         """Return the days that were never read, by name of dataset and account; None where no budget needs a rank."""

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cache
 from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection
@@ -70,10 +69,6 @@ class _Opening:
     environment: dict[str, str]
 
 
-class _DiedError(Exception):
-    """A loading process has ended by itself."""
-
-
 @dataclass
 class _Process:
     """A loading process, which is started with its first slice."""
@@ -84,20 +79,12 @@ class _Process:
     pipe: "Connection[Any, Any] | None" = None
     has_died: bool = False
 
-    def load(self, *arguments: object) -> Receipt | None:
-        """Load a slice, and return or raise what `_load` does; if the process has died, a `_DiedError`."""
-        try:
-            pipe = self._started()
-            pipe.send(arguments)
-            receipt, error = pipe.recv()
-        except (EOFError, OSError) as error:
-            self.has_died = True
-            raise _DiedError from error
-        if error is not None:
-            raise error
-        return cast("Receipt | None", receipt)
+    def load(self, *arguments: object) -> tuple[Receipt | None, Exception | None]:
+        """Load a slice, and return its receipt or its error.
 
-    def _started(self) -> "Connection[Any, Any]":
+        Raises:
+            EOFError, OSError: The process has ended by itself.
+        """
         with self.starting:
             if self.has_died:
                 raise EOFError
@@ -107,7 +94,8 @@ class _Process:
                 with theirs:
                     self.process = context.Process(target=_serve, args=(self.opening, theirs))
                     self.process.start()
-            return self.pipe
+        self.pipe.send(arguments)
+        return cast("tuple[Receipt | None, Exception | None]", self.pipe.recv())
 
     def end(self) -> None:
         """End the process, and wait for it."""
@@ -145,10 +133,11 @@ class LoadingProcesses:
         """Load a slice as `load_slice` does, in one of the processes; where one has died, by the loader."""
         process, headers = self._idle.get(), dict[str, str]()
         write_trace_headers(headers)
+        answer = None
         try:
             if not process.has_died:
-                return process.load(request, loader.now, loader.run_id, headers)
-        except _DiedError:
+                answer = process.load(request, loader.now, loader.run_id, headers)
+        except (EOFError, OSError):
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)
             with self._starting:  # all of them are ended, for one that was killed keeps its share of the requests
@@ -157,7 +146,12 @@ class LoadingProcesses:
                 _kill()
         finally:
             self._idle.put(process)
-        return loader.load(request)
+        if answer is None:
+            return loader.load(request)
+        receipt, error = answer
+        if error is not None:
+            raise error
+        return receipt
 
     def end(self) -> None:
         """End the processes, which load nothing any more, or are killed where a signal has come."""
@@ -181,31 +175,37 @@ def _kill_and_clean_up() -> None:
     util._run_finalizers()  # type: ignore[attr-defined]  # Python offers no other way
 
 
-_loader: SliceLoader | None = None
-
-
 def _serve(opening: _Opening, pipe: "Connection[Any, Any]") -> None:
     """Load the slices that come through a pipe, until its other end is closed."""
-    _begin(opening)
+    loader = _begin(opening)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            arguments = pipe.recv()
+            request, now, run_id, headers = pipe.recv()
             result: tuple[Receipt | None, Exception | None]
             try:
-                result = _load(*arguments), None
+                with continued_span(headers):
+                    result = replace(loader, now=now, run_id=run_id).load(request), None
             except Exception as error:  # whatever it is, it is raised where the slice was given
                 if not isinstance(error, SellerPlatformError):
                     error.add_note(traceback.format_exc())
                 result = None, error
+            flush_traces()
             pipe.send(result)
 
 
-def _begin(opening: _Opening) -> None:
-    """Prepare this process for slices: messages, logs and spans are as in the process that gives them."""
-    global _loader  # noqa: PLW0603  # a loading process has one
+def _begin(opening: _Opening) -> SliceLoader:
+    """Return what loads slices; messages, logs and spans are as in the process that gives them."""
+
+    def end_with_parent() -> None:
+        """End this process with the one that gives slices, however that ends; PostgreSQL undoes its load."""
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
     # Ctrl-C reaches all processes; the one that gives slices ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     os.environ.update(opening.environment)
     gc.freeze()  # so that collections do not write to the memory that the processes share
     gc.set_threshold(_FEWEST_OBJECTS)
@@ -217,30 +217,14 @@ def _begin(opening: _Opening) -> None:
         write_json_logs()
     if any(name.startswith("OTEL_") for name in os.environ):
         send_traces("seller-platform", os.environ)
-    box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
+    box = secret_box(settings.home, settings.secret_key)
 
     @cache
     def api(connection: str) -> SellerApi:
         upstream, budget = upstream_of(connection, settings, database, box), RequestBudget(shared=opening.requests)
         return open_api(upstream, connection, database, box, settings.home, budget=budget)
 
-    _loader = SliceLoader(database, api, utc_now())
-
-
-def _end_with_parent() -> None:
-    """End this process with the one that gives slices, however that ends; PostgreSQL undoes its load."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
-
-
-def _load(request: SliceRequest, now: datetime, run_id: str | None, headers: dict[str, str]) -> Receipt | None:
-    assert _loader is not None, "the process has not begun"
-    with continued_span(headers):
-        receipt = replace(_loader, now=now, run_id=run_id).load(request)
-    flush_traces()
-    return receipt
+    return SliceLoader(database, api, utc_now())
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice as read_list
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source, Window
-from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RequestError, RequestRefusedError
 from seller_platform.ingest.connections.request_budget import reserving

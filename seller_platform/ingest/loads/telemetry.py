@@ -3,9 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-
-from opentelemetry.trace import Span
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts, log_context
@@ -28,29 +25,29 @@ def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[Callable[
         "run_id": run_id,
     }
     with log_context(**attributes), span(f"load {requested.dataset.name}", _named(attributes)) as current:
+
+        def stored(receipt: Receipt) -> Receipt:
+            attributes = {
+                "load_id": receipt.id,
+                "rows": receipt.rows,
+                "announced": receipt.announced,
+                "verdict": receipt.verdict.value,
+                "requests": receipt.requests,
+                "pages": receipt.pages,
+                "body_bytes": receipt.body_bytes,
+                "seconds": round(receipt.seconds, 3),
+            }
+            current.set_attributes(_named(attributes))
+            values = (receipt.dataset, receipt.account, receipt.window, receipt.rows, receipt.verdict)
+            _LOG.info("%s of %s, %s: %d rows, %s", *values, extra=facts(**attributes))
+            return receipt
+
         try:
-            yield partial(_stored, current)
+            yield stored
         except SellerPlatformError as error:
             if are_json():  # people see the error in Dagster, or at the end of the command
                 _LOG.error("%s", error, extra=facts(error=error.code, next_step=error.next_step))
             raise
-
-
-def _stored(current: Span, receipt: Receipt) -> Receipt:
-    attributes = {
-        "load_id": receipt.id,
-        "rows": receipt.rows,
-        "announced": receipt.announced,
-        "verdict": receipt.verdict.value,
-        "requests": receipt.requests,
-        "pages": receipt.pages,
-        "body_bytes": receipt.body_bytes,
-        "seconds": round(receipt.seconds, 3),
-    }
-    current.set_attributes(_named(attributes))
-    values = (receipt.dataset, receipt.account, receipt.window, receipt.rows, receipt.verdict)
-    _LOG.info("%s of %s, %s: %d rows, %s", *values, extra=facts(**attributes))
-    return receipt
 
 
 def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float]:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source
-from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotOfferedError, WarehouseUnavailableError
 from seller_platform.ingest.loads.loading import load_each

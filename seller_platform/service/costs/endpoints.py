@@ -12,10 +12,9 @@ from starlette.responses import Response
 from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.counts import count_of
-from seller_platform.service.access import SELECTION, Selector, authenticate, read_selector, select_accounts
+from seller_platform.service.access import SELECTION, Scope, Selector, authenticate, read_selector, select_accounts
 from seller_platform.service.costs.bodies import CostPeriodInput, read_periods
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.errors import NotFoundError

@@ -3,7 +3,6 @@
 import json
 import re
 from decimal import Decimal
-from typing import NoReturn
 
 import msgspec
 from starlette.requests import Request
@@ -84,7 +83,7 @@ def parse_json(body: bytes) -> object:
     """
     try:
         return json.loads(
-            body.decode(), parse_float=_exact, parse_int=_exact, parse_constant=_refuse, object_pairs_hook=_object
+            body.decode(), parse_float=_exact, parse_int=_exact, parse_constant=_exact, object_pairs_hook=_object
         )
     except UnicodeDecodeError:
         raise ValueError("must be UTF-8") from None
@@ -96,13 +95,12 @@ def parse_json(body: bytes) -> object:
 
 def _exact(text: str) -> Decimal:
     try:
-        return Decimal(text)
+        number = Decimal(text)
     except ArithmeticError:
         raise ValueError(f"holds a number beyond all bounds: {shown(text)}") from None
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"is not JSON: {name} is not a number")
+    if not number.is_finite():
+        raise ValueError(f"is not JSON: {text} is not a number")
+    return number
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.wire import AS_OF, COMPUTED_BY, CURRENT_PAGE, LAST_PAGE, PER_PAGE, REPLICA, ROWS, TOTAL
 from seller_platform.service.access import SELECTION, SelectedAccounts, authenticate, read_selector, select_accounts
 from seller_platform.service.errors import ApiError, InvalidParametersError

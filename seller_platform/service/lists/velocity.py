@@ -6,8 +6,8 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.errors import InvalidParametersError
 from seller_platform.service.http.parameters import Parameter

@@ -74,7 +74,7 @@ class Approval:
 
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
-    approvals = await _approvals(request)
+    approvals = await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
     return request.render(
         "applications.html",
         applications=list({approval.client_id: approval for approval in approvals}.values()),
@@ -98,12 +98,8 @@ async def end_application(request: SignedInRequest) -> Response:
     return redirect(f"{APPROVALS}?notice=ended")
 
 
-async def _approvals(request: SignedInRequest) -> Sequence[Approval]:
-    return await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
-
-
 async def _approved_application(request: SignedInRequest) -> Approval:
-    for approval in await _approvals(request):
+    for approval in await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,)):
         if approval.client_id == request.http.path_params["client_id"]:
             return approval
     raise NotFoundError("No such application has access to your accounts. It may have been ended already.")

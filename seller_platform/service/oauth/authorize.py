@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, MCP
-from seller_platform.service.access import Caller, accounts_of
+from seller_platform.service.access import Caller, Scope, accounts_of, scopes_of
 from seller_platform.service.errors import ApiError
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form

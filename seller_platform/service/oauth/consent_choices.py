@@ -10,9 +10,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.responses import Response
 
-from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import MCP
-from seller_platform.service.access import ServedAccount
+from seller_platform.service.access import Scope, ServedAccount
 from seller_platform.service.http.responses import ascii_description
 from seller_platform.service.oauth.applications import Application
 from seller_platform.service.pages.rendering import redirect

@@ -11,9 +11,9 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from seller_platform.contract.tokens import code_challenge, scopes_of
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
-from seller_platform.service.access import hash_of
+from seller_platform.service.access import hash_of, scopes_of
 from seller_platform.service.oauth.applications import Application
 from seller_platform.service.oauth.consent_choices import AuthorizationRequest, Choices
 from seller_platform.service.oauth.openapi import CodeExchange, Refresh

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import (
     ACCESS_TOKEN_SECONDS,
     AUTHORIZATION_CODE_SECONDS,
@@ -17,6 +16,7 @@ from seller_platform.contract.wire import (
     REVOKE,
     TOKEN,
 )
+from seller_platform.service.access import Scope
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.parameters import Parameter, about, choice_of
 from seller_platform.service.http.responses import JSON, Error

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import anyio.to_thread
 
-from seller_platform.contract.reports import FORMULA_STARTS
+from seller_platform.contract.wire import FORMULA_STARTS
 
 
 def csv_lines(columns: Sequence[str], chunk: bytes) -> bytes:

@@ -13,10 +13,9 @@ from starlette.responses import Response, StreamingResponse
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.counts import count_of
-from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
+from seller_platform.service.access import SELECTION, Scope, authenticate, read_selector, select_accounts
 from seller_platform.service.errors import ApiError
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import KEY, answer_once

@@ -12,9 +12,8 @@ from typing import LiteralString
 from psycopg import sql
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
-from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
+from seller_platform.contract.datasets.stock import INVENTORY, WAREHOUSE_STOCK
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
 from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.page_queries import EXACT_RATE, Days, Need, RowPage, newest_day

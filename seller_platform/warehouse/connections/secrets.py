@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from pydantic import SecretStr
 from sqlalchemy import Column, Connection, select, text, update
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
@@ -138,13 +139,13 @@ def new_key() -> str:
     return Fernet.generate_key().decode()
 
 
-def secret_box(home: Path, configured: str | None) -> SecretBox:
+def secret_box(home: Path, configured: SecretStr | None) -> SecretBox:
     """Return the box with the configured key, else with the home folder's key file.
 
     The file is created on first use, and on disk when this returns.
     """
     if configured:
-        return SecretBox(configured)
+        return SecretBox(configured.get_secret_value())
     path = key_file(home)
     make_folders(home)
     delete_leftovers(path)

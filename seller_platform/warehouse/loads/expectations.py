@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Row, func, select, text, union
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Source, Window
-from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import SLICES, table_for
 

@@ -24,9 +24,6 @@ STANDINGS = {
 }
 """The meaning of each status of a report, in lower case; upstreams write them in any case."""
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""The starts of texts that a spreadsheet runs as formulas, after blanks; CSV has an apostrophe before such a text."""
-
 
 def selector_problem(selector: str, value: str) -> str | None:
     """Return the problem of a selector or its value; None where both can be used."""
