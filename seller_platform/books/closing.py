@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from seller_platform.books.chart_of_accounts import ChartOfAccounts
 from seller_platform.books.journal_accounts import JournalAccounts
 from seller_platform.books.journal_entries import journal_of
-from seller_platform.books.months import BookMonth, months_of
+from seller_platform.books.months import BookMonth, book_months
 from seller_platform.books.tables import BOOKED_LINES
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
@@ -170,7 +170,7 @@ def close_month(
     lookback = lookbacks(database, [TRANSACTIONS], [account.key], adaptive=adaptive)[TRANSACTIONS.name, account.key]
     with holding(database, f"books|{account.key}") as connection:
         with connection.begin():
-            former = [each for each in months_of(connection, accounts, [account.key]) if each.closed_at]
+            former = [each for each in book_months(connection, accounts, [account.key]) if each.closed_at]
             of_days = of_month | {"lookback": lookback, "last_day": month.last_day, "no_currency": NO_CURRENCY}
             with driver_of(connection).cursor(row_factory=class_row(UnsettledDays)) as cursor:
                 days = cursor.execute(_UNSETTLED, of_days).fetchone()
@@ -208,7 +208,7 @@ def close_month(
                 with driver_of(connection).cursor(row_factory=namedtuple_row) as cursor:
                     chart.expect(cursor.execute(_POSTED, bound))
             _book(connection, account, month, bound)
-            (closed,) = (each for each in months_of(connection, accounts, [account.key]) if each.window == month)
+            (closed,) = (each for each in book_months(connection, accounts, [account.key]) if each.window == month)
     return Closing(closed=closed, result="closed", unsettled=days), builds
 
 

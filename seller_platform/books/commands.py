@@ -117,7 +117,8 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     with open_stored_installation() as installation:
         keys = [each.key for each in _chosen(installation, chosen_accounts)] if chosen_accounts else None
         books = accounts_of(installation.settings.of(BooksSettings).journal_accounts)
-        months = book_months(installation.database, books, keys)
+        with installation.database.begin() as connection:
+            months = book_months(connection, books, keys)
     output.document(MonthsDocument(months=months))
     output.table("Months", months, _COLUMNS)
     for each in months:

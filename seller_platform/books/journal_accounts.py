@@ -15,7 +15,6 @@ SELLER_PLATFORM_JOURNAL_ACCOUNTS names a file with accounts of one's own instead
 An entry belongs to the first line that names it, as in a formula. What no line names has no account: a check fails.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -108,99 +107,57 @@ def _default_accounts() -> JournalAccounts:
     Parts of orders and refunds are named by whole descriptions, because the description of an order may be the name of
     a product. So they stand behind the fees, and before the payments, whose types have all descriptions.
     """
-    balance = BookAccount("Marketplace balance", "1250", "Tax Exempt")
-    lines = [
-        _line(PAYOUTS, "Marketplace payouts 1260", types=["Transfer*", "Payout*", "Disbursement*"]),
-        _line("storage_fees", "Storage fees 6020", of_type="Fee", descriptions=["*torage*"]),
-        _line("subscription_fees", "Marketplace subscriptions 6030", of_type="Fee", descriptions=["*ubscription*"]),
-        _line("advertising_fees", "Marketplace advertising 6040", of_type="Fee", descriptions=["*dvertis*"]),
-        _line("selling_fees", "Selling fees 6010", types=["Fee"]),
-        _line(
-            "taxes_withheld",
-            "Marketplace tax withheld 2260",
-            types=["*ithh*", "*acilitator*"],
-            descriptions=["*acilitatorTax*", "*acilitator tax*", "*axWithheld*", "*ax withheld*", "*ithheld tax*"],
-        ),
-        _line(
-            "taxes",
-            "Marketplace taxes 2250",
-            types=["*Tax*", "*tax*", "VAT*", "GST*"],
-            descriptions=[
-                *("Tax", "Product tax", "Sales tax", "Product sales tax", "Shipping tax", "ShippingTax"),
-                *("Gift wrap tax", "GiftwrapTax", "TaxDiscount", "VAT", "GST"),
-            ],
-        ),
-        _line(
-            "shipping",
-            "Shipping income 4030",
-            descriptions=["Shipping", "Shipping charge", "ShippingCharge", "Shipping credit", "Shipping credits"],
-        ),
-        _line(
-            "gift_wrap",
-            "Gift wrap income 4040",
-            types=["Gift*rap*"],
-            descriptions=["Gift wrap", "GiftWrap", "Giftwrap", "Gift wrap credit", "Gift wrap credits"],
-        ),
-        _line(
-            "promotions",
-            "Promotional rebates 4050",
-            types=["Promotion*", "*ebate*"],
-            descriptions=["Promotion", "Promotional rebate", "Promotional rebates", "Promotional discount", "Discount"],
-        ),
-        _line("payments", "Marketplace sales 4000", types=["Order"]),
-        _line("refunds", "Marketplace refunds 4010", types=["Refund"]),
-        _line("liquidations", "Liquidation sales 4060", types=["*iquidation*"]),
-        _line(
-            "reserves_released",
-            "Marketplace reserve 1255",
-            types=["*eserve*elease*", "*elease*eserve*", "*eserveCredit*"],
-            descriptions=["Previous Reserve*", "*eserve*elease*", "*elease*eserve*", "*eserveCredit*"],
-        ),
-        _line(
-            "reserves_held",
-            "Marketplace reserve 1255",
-            types=["*eserve*"],
-            descriptions=["Current Reserve*", "Reserve*"],
-        ),
-        _line("loans", "Marketplace loans 2270", types=["*Loan*", "*loan*", "*Lending*"], descriptions=["Loan*"]),
-        _line(
-            "reimbursements",
-            "Marketplace reimbursements 4020",
-            types=["*eimbursement*", "SAFE-T*"],
-            descriptions=["*eimbursement*"],
-        ),
-        _line(
-            "advertising",
-            "Marketplace advertising 6040",
-            types=["*dvertis*", "*ponsored*"],
-            descriptions=["*dvertis*", "*ponsored*"],
-        ),
-        _line("storage", "Storage fees 6020", types=["*torage*"], descriptions=["*torage*"]),
-        _line(
-            "subscriptions", "Marketplace subscriptions 6030", types=["*ubscription*"], descriptions=["*ubscription*"]
-        ),
-        _line(
-            "claims", "Marketplace refunds 4010", types=["*efund*", "*hargeback*", "A-to-z*", "*laim*", "*etrocharge*"]
-        ),
-        _line("other_fees", "Other marketplace fees 6050", types=["*Fee*", "*fee*", "*Service*", "*ommission*"]),
-        _line("debts", "Marketplace payouts 1260", types=["Debt*"]),
-        _line("adjustments", "Marketplace adjustments 4070", types=["*djustment*"], descriptions=["*djustment*"]),
-    ]
-    return JournalAccounts(balance, tuple(lines))
+    taxes = "Tax, Product tax, Sales tax, Product sales tax, Shipping tax, ShippingTax, Gift wrap tax, GiftwrapTax"
+    withheld = "*acilitatorTax*, *acilitator tax*, *axWithheld*, *ax withheld*, *ithheld tax*"
+    shipping = "Shipping, Shipping charge, ShippingCharge, Shipping credit, Shipping credits"
+    gift_wrap = "Gift wrap, GiftWrap, Giftwrap, Gift wrap credit, Gift wrap credits"
+    promotions = "Promotion, Promotional rebate, Promotional rebates, Promotional discount, Discount"
+    released = "*eserve*elease*, *elease*eserve*, *eserveCredit*"
+    advertising = "*dvertis*, *ponsored*"
+    lines = (
+        _line(PAYOUTS, "Marketplace payouts 1260", "Transfer*, Payout*, Disbursement*"),
+        _line("storage_fees", "Storage fees 6020", descriptions="*torage*", of_type="Fee"),
+        _line("subscription_fees", "Marketplace subscriptions 6030", descriptions="*ubscription*", of_type="Fee"),
+        _line("advertising_fees", "Marketplace advertising 6040", descriptions="*dvertis*", of_type="Fee"),
+        _line("selling_fees", "Selling fees 6010", "Fee"),
+        _line("taxes_withheld", "Marketplace tax withheld 2260", "*ithh*, *acilitator*", withheld),
+        _line("taxes", "Marketplace taxes 2250", "*Tax*, *tax*, VAT*, GST*", f"{taxes}, TaxDiscount, VAT, GST"),
+        _line("shipping", "Shipping income 4030", descriptions=shipping),
+        _line("gift_wrap", "Gift wrap income 4040", "Gift*rap*", gift_wrap),
+        _line("promotions", "Promotional rebates 4050", "Promotion*, *ebate*", promotions),
+        _line("payments", "Marketplace sales 4000", "Order"),
+        _line("refunds", "Marketplace refunds 4010", "Refund"),
+        _line("liquidations", "Liquidation sales 4060", "*iquidation*"),
+        _line("reserves_released", "Marketplace reserve 1255", released, f"Previous Reserve*, {released}"),
+        _line("reserves_held", "Marketplace reserve 1255", "*eserve*", "Current Reserve*, Reserve*"),
+        _line("loans", "Marketplace loans 2270", "*Loan*, *loan*, *Lending*", "Loan*"),
+        _line("reimbursements", "Marketplace reimbursements 4020", "*eimbursement*, SAFE-T*", "*eimbursement*"),
+        _line("advertising", "Marketplace advertising 6040", advertising, advertising),
+        _line("storage", "Storage fees 6020", "*torage*", "*torage*"),
+        _line("subscriptions", "Marketplace subscriptions 6030", "*ubscription*", "*ubscription*"),
+        _line("claims", "Marketplace refunds 4010", "*efund*, *hargeback*, A-to-z*, *laim*, *etrocharge*"),
+        _line("other_fees", "Other marketplace fees 6050", "*Fee*, *fee*, *Service*, *ommission*"),
+        _line("debts", "Marketplace payouts 1260", "Debt*"),
+        _line("adjustments", "Marketplace adjustments 4070", "*djustment*", "*djustment*"),
+    )
+    return JournalAccounts(BookAccount("Marketplace balance", "1250", "Tax Exempt"), lines)
 
 
-def _line(
-    line: str, account: str, *, types: Sequence[str] = (), of_type: str = ANY, descriptions: Sequence[str] = ()
-) -> JournalLine:
+def _line(line: str, account: str, types: str = "", descriptions: str = "", *, of_type: str = ANY) -> JournalLine:
     """Return a line of the default accounts.
 
     Args:
         account: Its name, a blank and its code.
+        types: Patterns of types, with commas between them.
+        descriptions: Patterns of descriptions, likewise.
         of_type: The type of the entries that have the descriptions.
     """
     name, _, code = account.rpartition(" ")
-    entries = (*map(EntryPattern, types), *(EntryPattern(of_type, each) for each in descriptions))
-    return JournalLine(line, BookAccount(name, code, "Tax Exempt"), entries)
+    entries = [
+        *(EntryPattern(each) for each in types.split(", ") if each),
+        *(EntryPattern(of_type, each) for each in descriptions.split(", ") if each),
+    ]
+    return JournalLine(line, BookAccount(name, code, "Tax Exempt"), tuple(entries))
 
 
 DEFAULT_ACCOUNTS = _default_accounts()

@@ -15,7 +15,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
 from seller_platform.marts.common_queries import NO_CURRENCY
 from seller_platform.marts.rules.formulas import PAYOUTS
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.currencies import digits_of
 
 # A payout is an entry of the ledger. The next one is expected as many days after the newest as usually lie between two
@@ -49,14 +49,9 @@ posted AS MATERIALIZED (
 months AS (
     SELECT account, CAST(month AS date) AS month, first_closed, last_closed, ledger_begins
     FROM (
-        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed, ledger_begins
-        FROM (
-            SELECT account, min(month) AS ledger_begins
-            FROM (SELECT account, month FROM posted WHERE NOT is_booked UNION ALL SELECT account, NULL FROM closed)
-                AS of_account
-            GROUP BY account
-        ) AS of_books
-        LEFT JOIN closed USING (account) GROUP BY account, ledger_begins
+        SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed,
+               min(posted.month) FILTER (WHERE NOT is_booked) AS ledger_begins
+        FROM posted FULL JOIN closed USING (account) GROUP BY account
     ) AS own
     CROSS JOIN LATERAL generate_series(CAST(coalesce(first_closed, %(last_over)s) AS timestamp),
                                        greatest(last_closed, %(this_month)s), interval '1 month') AS month
@@ -178,7 +173,9 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return Window.month_of(read_month(self.month))
 
 
-def book_months(database: Database, accounts: JournalAccounts, keys: Sequence[str] | None = None) -> list[BookMonth]:
+def book_months(
+    connection: Connection, accounts: JournalAccounts, keys: Sequence[str] | None = None
+) -> list[BookMonth]:
     """Return the months of accounts with a ledger from the first closed one to the present, by account and month.
 
     Of an account that has closed none, they begin with the newest month that is over.
@@ -187,12 +184,6 @@ def book_months(database: Database, accounts: JournalAccounts, keys: Sequence[st
         accounts: The accounts of the books, which say what a payout is.
         keys: The keys of the accounts of the marketplace; None for all.
     """
-    with database.begin() as connection:
-        return months_of(connection, accounts, keys)
-
-
-def months_of(connection: Connection, accounts: JournalAccounts, keys: Sequence[str] | None) -> list[BookMonth]:
-    """Return the months as `book_months` does, within a transaction."""
     this_month = Window.month_of(utc_now().date()).start
     bound = {
         "accounts": keys and list(keys),

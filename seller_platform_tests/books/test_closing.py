@@ -82,6 +82,11 @@ def _rows(books: BookedAccount, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in books.database.execute(text(query))]
 
 
+def _months(books: BookedAccount, accounts: Any = DEFAULT_ACCOUNTS) -> list[BookMonth]:
+    with books.database.begin() as connection:
+        return book_months(connection, accounts)
+
+
 def _booked(books: BookedAccount, month: Window) -> list[tuple[Any, ...]]:
     return _rows(books, f"SELECT * FROM platform.booked_lines WHERE month = '{month.start}' ORDER BY number, line")
 
@@ -106,7 +111,7 @@ def test_a_closed_month_stays_and_changes_are_adjusted_in_the_open_one(books: Bo
     load = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
     build_partition(books.database, JOURNAL, books.key, JANUARY)
     pending = _lines(books, "kind = 'adjusting'")
-    assert book_months(books.database, DEFAULT_ACCOUNTS)[0] == first.closed
+    assert _months(books)[0] == first.closed
 
     second = _close(books, FEBRUARY)
 
@@ -200,7 +205,8 @@ class Story(Installation):
     def close(self) -> None:
         """Close the open month; only a reading that is held stops that."""
         with suppress(InputProblemError):
-            _close(self.books, Window.month_of(self.months[len(_closed(self.books))]), unsettled=True)
+            month, accounts = self.months[len(_closed(self.books))], self.rng.choice([DEFAULT_ACCOUNTS, OTHER_ACCOUNTS])
+            _close(self.books, Window.month_of(month), accounts, unsettled=True)
 
     def settle(self) -> None:
         """Make what is stored equal to what is listed, and close every month."""
@@ -252,7 +258,7 @@ def test_what_was_booked_is_the_ledger_after_every_damage_and_restatement(databa
 
 
 def _closed(books: BookedAccount) -> list[BookMonth]:
-    return [each for each in book_months(books.database, DEFAULT_ACCOUNTS) if each.closed_at]
+    return [each for each in _months(books) if each.closed_at]
 
 
 def test_a_currency_that_the_account_has_now_is_adjusted(books: BookedAccount) -> None:
@@ -295,12 +301,12 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
     before = [Entry.on("2025-12-05", "Order", "40.00"), Entry.on("2025-12-06", "Order", "900", currency="JPY")]
     books.load(december, before)
     with time_machine.travel(datetime(2026, 2, 20, tzinfo=UTC), tick=False):
-        unclosed = book_months(books.database, DEFAULT_ACCOUNTS)
+        unclosed = _months(books)
         first = _close(books, JANUARY).closed
     books.load(FEBRUARY, [Entry.on("2026-02-05", "Transfer", "6.00"), Entry.on("2026-02-05", "Fee", "-6.00")])
     books.load(MARCH, [Entry.on("2026-03-05", "Order", "7.00")])
     second = _close(books, FEBRUARY).closed
-    march = book_months(books.database, DEFAULT_ACCOUNTS)[2]
+    march = _months(books)[2]
 
     opening = {"JPY": "900", "USD": "40.00"}
     assert [(each.month, each.closed_at, each.balance["USD"]) for each in unclosed] == [
@@ -449,9 +455,9 @@ def test_the_next_payout_is_expected_after_the_usual_days(books: BookedAccount) 
     books.load(JANUARY, [SALE, FEE, *payouts[:2], *foreign])
     books.load(FEBRUARY, [*payouts[2:], back])
     with time_machine.travel(datetime(2026, 3, 5, tzinfo=UTC), tick=False):
-        months = book_months(books.database, DEFAULT_ACCOUNTS)
+        months = _months(books)
         renamed = replace(DEFAULT_ACCOUNTS.lines[0], entries=(EntryPattern("Giro"),))
-        others = book_months(books.database, replace(DEFAULT_ACCOUNTS, lines=(renamed,)))
+        others = _months(books, replace(DEFAULT_ACCOUNTS, lines=(renamed,)))
 
     february, march = months
     assert [(each.moment.isoformat(), each.currency, each.amount) for each in february.payouts] == [
@@ -501,7 +507,7 @@ def test_a_month_is_not_closed_while_an_entry_has_no_account(books: BookedAccoun
 
     assert isinstance(refused, CheckFailedError)
     assert (refused.code, "transaction_type Mystery" in str(refused)) == ("JournalCheckError", True)
-    assert not any(each.closed_at for each in book_months(books.database, DEFAULT_ACCOUNTS))
+    assert not any(each.closed_at for each in _months(books))
 
 
 def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) -> None:

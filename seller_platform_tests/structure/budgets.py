@@ -25,9 +25,9 @@ BUDGETS = {
     "reports": 1_317,
     "lake": 1_007,
     "sampling": 687,
-    "books": 1_898,
+    "books": 1_847,
     "marts": 2_284,
-    "tests": 56_388,
+    "tests": 56_393,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
