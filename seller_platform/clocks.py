@@ -1,11 +1,11 @@
 """The time, and whether a stored moment is past, even if a wrong clock wrote it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 Clock = Callable[[], datetime]
-
 
 _clock: Clock = partial(datetime.now, UTC)
 
@@ -15,10 +15,15 @@ def utc_now() -> datetime:
     return _clock()
 
 
-def use_clock(clock: Clock) -> None:
-    """Let this process take its time from another clock, such as that of a simulation."""
+@contextmanager
+def using_clock(clock: Clock) -> Iterator[None]:
+    """Let this process take its time from another clock, such as that of a simulation, until the block ends."""
     global _clock  # noqa: PLW0603  # one clock for the process, like the machine's
-    _clock = clock
+    former, _clock = _clock, clock
+    try:
+        yield
+    finally:
+        _clock = former
 
 
 def is_past(moment: datetime, now: datetime, longest: timedelta) -> bool:

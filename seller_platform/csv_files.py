@@ -70,7 +70,13 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
     Raises:
         SheetError: It cannot be read, is not CSV, or its columns are wrong.
     """
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    try:
+        reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
+    except OSError as fault:
+        raise SheetError(str(path), [f"it cannot be read: {fault.strerror or fault}"]) from fault
+    except UnicodeDecodeError as fault:
+        line = fault.object.count(b"\n", 0, fault.start) + 1
+        raise SheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from fault
     try:
         columns = [name.strip() for name in next(reader, [])]
         if wrong := problems_of(columns):
@@ -90,16 +96,6 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
             began = reader.line_num + 1
     except csv.Error as fault:
         raise SheetError(str(path), [f"line {reader.line_num}: it is not CSV: {fault}"]) from fault
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as fault:
-        raise SheetError(str(path), [f"it cannot be read: {fault.strerror or fault}"]) from fault
-    except UnicodeDecodeError as fault:
-        line = fault.object.count(b"\n", 0, fault.start) + 1
-        raise SheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from fault
 
 
 def column_problems(columns: Sequence[str], *, allowed: Sequence[str], required: Sequence[str]) -> list[str]:

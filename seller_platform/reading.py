@@ -125,15 +125,21 @@ def read(
         raise RequestError(
             f"{relation.table} keeps no former rows. Leave as_of out, or read the lists it is built from"
         )
-    window = _window(relation, month, day)
-    with open_stored(database_url, home) as database, _explained(window, home):
+    window, settings = _window(relation, month, day), _settings(database_url, home)
+    with open_stored(settings) as database, _explained(window, settings, is_named=home is not None):
         parts = _parts(database, relation, account, window)
-        from seller_platform.warehouse.readers.arrow import read_arrow, read_floats, read_frames  # it takes a while
+        import pyarrow as pa  # it takes a while, as the next one does
+
+        from seller_platform.warehouse.readers.arrow import read_arrow, read_floats, read_frames
 
         if as_ == "arrow":
             table = (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
             codes = _currencies(database, relation, table[relation.currency].unique().to_pylist())
-            return table if _warning(relation, codes) is None else _with_currency(table, relation, codes)
+            if _warning(relation, codes) is None:
+                return table
+            currencies = [codes.get(value) for value in table[relation.currency].to_pylist()]
+            others = table.select([name for name in table.column_names if name != _CURRENCY])
+            return others.add_column(0, _CURRENCY, pa.array(currencies, pa.string()))
         frame = read_frames(database, relation, parts, as_floats=amounts == "float")
         codes = _currencies(database, relation, frame[relation.currency].dropna().unique())
         warning = _warning(relation, codes)
@@ -175,15 +181,6 @@ def _warning(relation: Relation, codes: Mapping[str, str]) -> str | None:
     )
     warnings.warn(text, MixedCurrenciesWarning, stacklevel=3)
     return text
-
-
-def _with_currency(table: "pa.Table", relation: Relation, codes: Mapping[str, str]) -> "pa.Table":
-    """Return the table with the currency of each row's amounts as its first column."""
-    import pyarrow as pa  # takes a while
-
-    of_rows = pa.array([codes.get(value) for value in table[relation.currency].to_pylist()], pa.string())
-    others = table.select([name for name in table.column_names if name != _CURRENCY])
-    return others.add_column(0, _CURRENCY, of_rows)
 
 
 def _require(argument: str, value: object, allowed: Sequence[str]) -> None:
@@ -230,7 +227,7 @@ def _window(relation: Relation, month: str | None, day: str | date | None) -> Wi
 
 
 @contextmanager
-def open_stored(database_url: str | None = None, home: str | Path | None = None) -> Iterator[Database]:
+def open_stored(settings: Settings) -> Iterator[Database]:
     """Open the warehouse for reading, and close its connections at the end. Nothing is created or migrated.
 
     Raises:
@@ -238,9 +235,6 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         WarehouseError: An older version of this program made the database.
         WarehouseError: Another version made it.
     """
-    if database_url is not None and home is not None:
-        raise RequestError("database_url and home name two warehouses; give one of them")
-    settings = _settings(database_url, home)
     with Database(stored_warehouse_url(settings), connections=1) as database:
         if (version := version_of(database)) is None:
             raise nothing_stored(settings)
@@ -254,8 +248,11 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
 
 
 @contextmanager
-def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]:
+def _explained(window: Window | None, settings: Settings, *, is_named: bool) -> Iterator[None]:
     """Let a refusal say which days are in the future, and name the command for the home folder that is read.
+
+    Args:
+        is_named: Whether the caller names the home folder.
 
     Raises:
         NotLoadedError: The rows were never loaded.
@@ -271,13 +268,15 @@ def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]
             if begin > today:
                 problem = f"{begin:{form}} has not begun; the last that can be read is {today:{form}}"
                 raise RequestError(problem) from None
-        if home is not None or read_settings().demo:
-            start = f"`SELLER_PLATFORM_HOME={quote(str(_settings(None, home).home))} seller-platform "
+        if is_named or settings.demo:
+            start = f"`SELLER_PLATFORM_HOME={quote(str(settings.home))} seller-platform "
             error.args = (str(error).replace("`seller-platform ", start),)
         raise
 
 
 def _settings(database_url: str | None, home: str | Path | None) -> Settings:
+    if database_url is not None and home is not None:
+        raise RequestError("database_url and home name two warehouses; give one of them")
     settings = read_settings()
     if database_url is not None:
         return settings.model_copy(update={"database_url": SecretStr(database_url)})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,7 +20,6 @@ from pydantic import (
     field_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from seller_platform.capabilities import contributed
@@ -211,6 +210,11 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether days are read again for as long as such days changed so far."""
+        return self.lookback == "adaptive"
+
     def of(self, kind: type[S]) -> S:
         """Return these as the settings of a capability, of which they are."""
         assert isinstance(self, kind)
@@ -308,34 +312,12 @@ def _settings(in_file: Mapping[str, object]) -> Settings:
     try:
         return settings_class()(_secrets_dir=folder if folder.is_dir() else None, **in_file)  # type: ignore[call-arg, arg-type]  # they are named by their variables
     except ValidationError as error:
+        # The value may be a secret, and is not repeated.
         first = error.errors(include_input=False, include_url=False)[0]
         name = str(first["loc"][0])
         keys = {str(field.alias): key for key, field in named_in("project").items()}
-        raise InvalidSettingError(
-            f"{project_file()}: {keys[name]}" if name in in_file else name, _problem_of(first)
-        ) from None
-
-
-def _problem_of(error: ErrorDetails) -> str:
-    """Return what is wrong with a value, and what is allowed. The value may be a secret, and is not repeated."""
-    name, kind = str(error["loc"][0]), error["type"]
-    if kind == "value_error":
-        return str(error["msg"]).removeprefix("Value error, ")
-    field = next(field for field in settings_class().model_fields.values() if field.alias == name)
-    annotation = [each for each in get_args(field.annotation) if each is not type(None)] or [field.annotation]
-    if get_origin(field.annotation) is Literal or kind == "literal_error":
-        return f"must be {' or '.join(map(str, get_args(field.annotation)))}"
-    if annotation[0] is date:
-        return "must be a day such as 2025-01-31"
-    if annotation[0] in (int, float):
-        bounds = {
-            key: getattr(each, key) for each in field.metadata for key in ("ge", "gt", "le") if hasattr(each, key)
-        }
-        noun = "a whole number" if annotation[0] is int else "a number"
-        lowest = f" from {bounds['ge']:,}" if "ge" in bounds else f" above {bounds['gt']:,}" if "gt" in bounds else ""
-        highest = f" to {bounds['le']:,}" if "le" in bounds else " on" if "ge" in bounds else ""
-        return f"must be {noun}{lowest}{highest}"
-    return "must not be empty" if kind == "string_too_short" else "has a value that cannot be used"
+        problem = first["msg"].removeprefix("Value error, ").replace("Input should", "must")
+        raise InvalidSettingError(f"{project_file()}: {keys[name]}" if name in in_file else name, problem) from None
 
 
 def required(value: str | SecretStr | None, name: str, purpose: str) -> str:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seller_platform.clocks import is_past, use_clock, utc_now
+from seller_platform.clocks import is_past, using_clock, utc_now
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -30,8 +30,6 @@ def test_the_time_has_its_zone() -> None:
 
 
 def test_a_process_takes_its_time_from_another_clock() -> None:
-    use_clock(lambda: NOW)
-    try:
+    with using_clock(lambda: NOW):
         assert utc_now() == NOW
-    finally:
-        use_clock(lambda: datetime.now(UTC))
+    assert utc_now() != NOW

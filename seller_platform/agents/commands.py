@@ -10,7 +10,6 @@ from seller_platform.agents.protocol import mcp_server, stdio_server
 from seller_platform.cli.installation import expect_home
 from seller_platform.logs import log_configuration
 from seller_platform.reading import open_stored
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.schema.readers import open_reading, reader_url
 
 
@@ -21,11 +20,10 @@ def mcp() -> None:
     An MCP host starts this command. The tools only read, and `sql` is a reader of `seller-platform database reader`;
     the page `seller-platform docs agents` says how to add it to a host, and what each tool answers.
     """
-    settings = read_settings()
+    settings = expect_home()
     # Standard output is the protocol's.
     logging.config.dictConfig(log_configuration(settings.log_format, {"seller_platform": "WARNING"}))
-    expect_home()
-    with open_stored() as stored, open_reading(stored.url) as database:
+    with open_stored(settings) as stored, open_reading(stored.url) as database:
         asker = Asker(database, reader_url=reader_url(stored, settings), dagster_url=settings.dagster_url)
         server = mcp_server(lambda _: asker, is_local=True)
 

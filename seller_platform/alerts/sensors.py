@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 
 import dagster as dg
@@ -43,9 +44,8 @@ def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
         "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
     )
     def alerts(_: dg.SensorEvaluationContext) -> dg.SkipReason:
-        settings = read_settings()
         try:
-            with Database(warehouse_url(settings), connections=1) as database:
+            with _warehouse() as (database, settings):
                 return dg.SkipReason(send_alerts(database, settings, placement.key_prefix))
         except WarehouseUnavailableError as error:
             return dg.SkipReason(str(error))
@@ -64,11 +64,18 @@ def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
         run = context.instance.get_run_by_id(context.dagster_run.run_id)
         if run is None or _RETRY in run.tags or run.tags.get(_WILL_RETRY) == "true":
             return  # the failure of the retry is reported
-        settings = read_settings()
-        with Database(warehouse_url(settings), connections=1) as database:
+        with _warehouse() as (database, settings):
             _report(context, database, settings, placement)
 
     return dg.Definitions(sensors=[alerts, run_failures])
+
+
+@contextmanager
+def _warehouse() -> Iterator[tuple[Database, Settings]]:
+    """Open the warehouse of the settings. Sensors of failed runs have no resources."""
+    settings = read_settings()
+    with Database(warehouse_url(settings), connections=1) as database:
+        yield database, settings
 
 
 def _report(context: dg.RunFailureSensorContext, database: Database, settings: Settings, placement: Placement) -> None:

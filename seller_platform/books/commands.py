@@ -81,7 +81,7 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
                         books,
                         closed_by=user_name(),
                         chart=chart,
-                        adaptive=settings.lookback == "adaptive",
+                        adaptive=settings.is_adaptive,
                         unsettled=unsettled,
                     )
                     closings.append(closing)

@@ -27,8 +27,7 @@ def mart_names(_context: click.Context, _parameter: click.Parameter, incomplete:
 def account_keys(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the accounts whose keys or titles begin so; none where the database does not answer."""
     # Imported here because the completion of commands needs no database.
-    from seller_platform.cli.installation import use_demo
-    from seller_platform.settings import read_settings
+    from seller_platform.cli.installation import command_settings, use_demo
     from seller_platform.warehouse.connections.accounts import accounts
     from seller_platform.warehouse.postgres.database import Database
     from seller_platform.warehouse.postgres.location import stored_warehouse_url
@@ -37,7 +36,7 @@ def account_keys(context: click.Context, _parameter: click.Parameter, incomplete
     with suppress(SellerPlatformError), redirect_stderr(io.StringIO()):
         if context.find_root().params["uses_demo"]:
             use_demo(os.environ)
-        with Database(stored_warehouse_url(read_settings())) as database:
+        with Database(stored_warehouse_url(command_settings())) as database:
             titles = {each.key: each.account.title for each in accounts(database)}
         begins = incomplete.casefold()
         return [

@@ -2,10 +2,9 @@
 
 import secrets
 import sys
-import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import date
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +16,6 @@ from seller_platform.cli.output import Document, Output, json_option, printable,
 from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
-from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import authorization_url, issuer_of
 from seller_platform.contract.accounts import DEFAULT_CONNECTION
@@ -33,11 +31,11 @@ from seller_platform.errors import (
     followed,
 )
 from seller_platform.ingest.connections.upstream import (
+    StoredApis,
     Upstream,
     open_api,
     open_keeper,
     store_upstream,
-    upstream_of,
     upstream_to_connect,
 )
 from seller_platform.ingest.loads.accounts import discover
@@ -207,20 +205,6 @@ def connect_upstream(
     return accounts
 
 
-@contextmanager
-def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], SellerApi]]:
-    """Lend a function that opens the API of a stored connection once; threads may call it, until the block ends."""
-    settings, database, box = installation.settings, installation.database, installation.box
-    with ExitStack() as opened:
-        apis: dict[str, SellerApi] = {}
-        opening = threading.Lock()
-
-        def api(connection: str) -> SellerApi:
-            with opening:
-                if connection not in apis:
-                    upstream = upstream_of(connection, settings, database, box)
-                    api = open_api(upstream, connection, database, box, settings.home)
-                    apis[connection] = opened.enter_context(api)
-                return apis[connection]
-
-        yield api
+def open_stored_apis(installation: Installation) -> closing[StoredApis]:
+    """Lend what opens the API of a stored connection, until the block ends."""
+    return closing(StoredApis(installation.settings, installation.database, installation.box))

@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import wrap
 
 import click
-from pydantic.fields import FieldInfo
 
 from seller_platform.cli.output import Outcome, Output, json_option
 from seller_platform.errors import RequestError
@@ -45,11 +44,7 @@ def _lines() -> Iterator[str]:
         description = field.description or ""
         yield ""
         yield from (f"# {line}" for line in wrap(f"{description[0].upper()}{description[1:]}.", 118))
-        yield f"# {name} = {_value(field)}"
+        value = field.examples[0] if field.examples else field.default
+        is_toml = isinstance(value, date) or str(value).startswith("{")
+        yield f"# {name} = {value if is_toml else json.dumps(value)}"
     yield ""
-
-
-def _value(field: FieldInfo) -> str:
-    """Return an example of a setting, or its default, as TOML writes it."""
-    value = field.examples[0] if field.examples else field.default
-    return str(value) if isinstance(value, date) or str(value).startswith("{") else json.dumps(value)

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from seller_platform.capabilities import contributed, extras
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
@@ -87,19 +89,22 @@ class Installation:
         return secret_box(self.settings.home, self.settings.secret_key)
 
 
-def open_installation(partitions: int = FEW_PARTITIONS) -> AbstractContextManager[Installation]:
+def open_installation(
+    partitions: int = FEW_PARTITIONS, *, settings: Settings | None = None
+) -> AbstractContextManager[Installation]:
     """Open the warehouse that the environment names, and migrate it, for a command that begins an installation.
 
     A home folder that does not exist is created.
 
     Args:
         partitions: How many partitions the tables of an empty warehouse get.
+        settings: By default those of the command.
 
     Raises:
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
-    return _opened(make_home(), creates=True, partitions=partitions)
+    return _opened(make_home(settings=settings), creates=True, partitions=partitions)
 
 
 def open_stored_installation() -> AbstractContextManager[Installation]:
@@ -150,7 +155,13 @@ def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> 
                 report_builds(instance, installation.database, builds)
 
 
-def make_home(server_folder: str | None = None) -> Settings:
+def command_settings() -> Settings:
+    """Return the settings, which the group of all commands has read; if it could not, the error is raised here."""
+    context = click.get_current_context(silent=True)
+    return (context and context.find_object(Settings)) or read_settings()
+
+
+def make_home(server_folder: str | None = None, *, settings: Settings | None = None) -> Settings:
     """Create the home folder and its embedded server if they do not exist, and return the settings.
 
     Say which home folder it is, unless the environment names it, and where the rows are, unless they are in it.
@@ -159,7 +170,7 @@ def make_home(server_folder: str | None = None) -> Settings:
         server_folder: The folder of the server in the home folder; by default the home folder, unless the settings name
             another server.
     """
-    settings = read_settings()
+    settings = settings or command_settings()
     is_new, texts = not settings.home.exists(), []
     make_folders(settings.home)
     if is_new and "home" not in settings.model_fields_set:
@@ -183,7 +194,7 @@ def expect_home() -> Settings:
     Raises:
         RequestError: There is no server. None was created.
     """
-    settings = read_settings()
+    settings = command_settings()
     if settings.database_url is None and not has_database(settings.home):
         raise nothing_stored(settings)
     note_home(settings)
@@ -199,7 +210,7 @@ def note_home(settings: Settings) -> None:
 def use_demo(variables: MutableMapping[str, str]) -> None:
     """Let the settings of this process be those of `demo`: its home folder, and no other setting of ours."""
     variables.pop(DEMO, None)  # the programs that a command starts have the demo's home already
-    settings = read_settings()
+    settings = command_settings()
     note_home(settings)  # afterwards a variable names the home folder
     home = settings.home / DEMO_FOLDER
     for each in named_in("elsewhere").values():

@@ -34,7 +34,8 @@ from seller_platform.errors import (
     UnknownAccountError,
     unknown_dataset,
 )
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts, connections
+from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
+from seller_platform.warehouse.connections.accounts import account_titles, accounts, connections
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
     history_start_in,
@@ -47,7 +48,6 @@ from seller_platform.warehouse.monitoring.problems import Problem, end_acknowled
 if TYPE_CHECKING:
     from seller_platform.client.http.api import SellerApi
     from seller_platform.ingest.loads.loading import SliceResult
-    from seller_platform.ingest.loads.planner import DueSlice, Planner
 
 _BELIEVED = "A row that is sent again is believed to be stored: what another program changed is found by `verify`."
 Command = Callable[..., None]
@@ -118,7 +118,7 @@ class Synced:
     not_offered: frozenset[str] = frozenset()
     titles: Mapping[str, str] = field(default_factory=dict)
 
-    def and_loaded(self, results: "Sequence[SliceResult]", later: Mapping["DueSlice", SellerPlatformError]) -> "Synced":
+    def and_loaded(self, results: "Sequence[SliceResult]", later: Mapping[DueSlice, SellerPlatformError]) -> "Synced":
         """Return the result with that of slices.
 
         Args:
@@ -207,7 +207,7 @@ def sync(
         with open_stored_installation() as installation:
             datasets, since, months, lookups_too = plan_scope(installation, selection)
             chosen = installation.accounts(selection.accounts)
-            planner = planner_for(installation, chosen, since)
+            planner = Planner.of(installation.settings, installation.database, chosen, since, datetime.now(UTC))
             with output.progress("Reading the receipts"):
                 slices = planner.requested(datasets, months, lookups_too=lookups_too)
             show_plan(planner, slices, output)
@@ -240,7 +240,6 @@ def run_sync(
     # Imported here because `--help` needs no HTTP.
     from seller_platform.cli.connect import open_stored_apis
     from seller_platform.ingest.loads.loading import SliceLoader, load_each
-    from seller_platform.ingest.loads.planner import postpone
     from seller_platform.ingest.loads.processes import processes_for
 
     settings, database = installation.settings, installation.database
@@ -268,7 +267,7 @@ def run_sync(
             return synced
         read = {receipt.account for receipt in synced.receipts}
         chosen = [each for each in installation.accounts(selection.accounts) if each.connection in read]
-        planner = planner_for(installation, chosen, max(since, not_before))
+        planner = Planner.of(settings, database, chosen, max(since, not_before), datetime.now(UTC))
         loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
         division = planner.divide(planner.requested(datasets, months, lookups_too=lookups_too))
         postpone(database, division)
@@ -323,16 +322,6 @@ def plan_scope(
     lookups_too = selection.full or bool(selection.datasets)
     first_day = min(since, months[0].start) if months else since
     return datasets, first_day, months if selection.whole else None, lookups_too
-
-
-def planner_for(installation: Installation, chosen: Sequence[KnownAccount], since: date) -> "Planner":
-    """Return what plans the loads of these accounts now."""
-    # Imported here because `--help` does not need it.
-    from seller_platform.ingest.loads.planner import Planner
-
-    settings, now = installation.settings, datetime.now(UTC)
-    is_adaptive = settings.lookback == "adaptive"
-    return Planner(installation.database, chosen, since, now, is_adaptive, settings.requests_per_day)
 
 
 def report(

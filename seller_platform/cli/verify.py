@@ -3,20 +3,21 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import click
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads, user_name
 from seller_platform.cli.output import Outcome, Output, json_option, with_title
-from seller_platform.cli.sync import SliceOptions, datasets_named, of_slices, planner_for, selecting
+from seller_platform.cli.sync import SliceOptions, datasets_named, of_slices, selecting
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartsFailedError, SellerPlatformError, first_few
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, comparison_of
 from seller_platform.ingest.loads.loading import SliceResult
-from seller_platform.ingest.loads.planner import DueSlice
+from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import account_titles, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
@@ -87,7 +88,7 @@ def compare(installation: Installation, selection: SliceOptions, output: Output,
     since = history_start_in(database, installation.settings, selection.first_month)
     for dataset in datasets:  # rows of months that were never loaded are compared with nothing
         recount(database, dataset)
-    planner = planner_for(installation, chosen, since)
+    planner = Planner.of(installation.settings, database, chosen, since, datetime.now(UTC))
     today = {day.account: day.today for day in planner.days}
     months = months_of_history(selection.first_month, selection.last_month, since)
     due = {}

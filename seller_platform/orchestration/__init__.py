@@ -16,7 +16,7 @@ events and checks. The sensor of `automation/following` requests the marts and e
 - `mounting`: what a component tells those who contribute to it
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
-- `failures`: failures of a step without a stack trace
+- `failures`: failures of a step and its partitions, without a stack trace
 - `account_names`: how an account is named beside its key
 - `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, accounts by month, and ranges of them

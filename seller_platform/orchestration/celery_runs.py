@@ -72,7 +72,7 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
 
 def _arguments() -> dict[str, Any]:
     """Return the arguments that launcher and workers share."""
-    broker = read_settings().celery_broker_url
+    broker = _settings().celery_broker_url
     if broker is None:
         raise missing_setting("SELLER_PLATFORM_CELERY_BROKER_URL", "the URL of a Redis server")
     return {
@@ -88,9 +88,12 @@ def _arguments() -> dict[str, Any]:
     }
 
 
+_settings = cache(read_settings)
+
+
 @cache
 def _database() -> Database:
-    return Database(warehouse_url(read_settings()), connections=2)
+    return Database(warehouse_url(_settings()), connections=2)
 
 
 @cache

@@ -205,13 +205,19 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 daily_definitions([*(step for each in contributions for step in each.daily), *daily], placement),
             ]
             if COVERAGE in beside:
-                parts.append(coverage_definitions(placement, datasets=refreshed))
+                parts.append(coverage_definitions(placement, refreshed))
             if ORDERS_TODAY in beside:
-                parts.append(today_definitions(placement, refreshed=refreshed))
+                parts.append(today_definitions(placement, refreshed))
             owners = list(self.owners or settings.owners)
-            return dg.Definitions.merge(*parts).map_asset_specs(
-                func=lambda spec: self._checked_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))
-            )
+
+            def own(spec: dg.AssetSpec) -> dg.AssetSpec:
+                changed = self.get_asset_spec(spec.merge_attributes(owners=owners, metadata=placement.tags))
+                if changed.key != spec.key:
+                    problem = f"the key of {spec.key.to_user_string()} cannot be changed; set key_prefix instead"
+                    raise invalid_attribute("translation", problem)
+                return changed
+
+            return dg.Definitions.merge(*parts).map_asset_specs(func=own)
 
     @property
     def resources(self) -> Mapping[str, object]:
@@ -252,7 +258,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         Raises:
             dagster.Failure: Some partitions failed; all others are loaded.
         """
-        yield from load_partitions(self._placement_with(read_settings()), context, dataset, warehouse, seller_api)
+        yield from load_partitions(self._placement_with(warehouse.settings), context, dataset, warehouse, seller_api)
 
     def _placement_with(self, settings: Settings) -> Placement:
         connections, accounts = (
@@ -269,13 +275,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         if not isinstance(schedules, Schedules):
             schedules = Schedules() if schedules else SCHEDULES_OFF
         return Placement(tuple(self.key_prefix), self.group, connections, accounts, schedules)
-
-    def _checked_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        own = self.get_asset_spec(spec)
-        if own.key != spec.key:
-            key = spec.key.to_user_string()
-            raise invalid_attribute("translation", f"the key of {key} cannot be changed; set key_prefix instead")
-        return own
 
 
 def _chosen(names: Sequence[str] | None) -> tuple[Sequence[Dataset], Sequence[str]]:

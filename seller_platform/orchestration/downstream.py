@@ -82,7 +82,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
                 keys = [definition.get_partition_key_from_str(key) for key in keys]
             parts = [read_partition_key(key) for key in keys]
         selections = None if parts is None else [Selection(*part) for part in parts]
-        with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
+        with _database(self.database_url) as database:
             for problem in open_errors(database, source, parts):
                 if self.on_problem == "raise":
                     raise CheckFailedError(problem.sentence)
@@ -124,7 +124,7 @@ class _Settled(dg.AutomationCondition[dg.AssetKey]):
         source, candidates = _source_of(context.key), context.candidate_subset
         if source is None or candidates.is_empty:
             return dg.AutomationResult(context, candidates, context.cursor)
-        with Database(self._database_url or warehouse_url(read_settings()), connections=1) as database:
+        with _database(self._database_url) as database:
             settled = {str(partition_key(*each)): of for each, of in settled_partitions(database, source).items()}
         before = msgspec.json.decode(context.cursor or "{}", type=dict[str, str]) if self._once else {}
         anew = settled.keys() - {key for key, version in before.items() if settled.get(key) == version}
@@ -215,7 +215,7 @@ def seller_account_partitions(
     """
     if same_instance:
         return ACCOUNT_PARTITIONS
-    with Database(warehouse_url(_settings(database_url)), connections=1) as database:
+    with _database(database_url) as database:
         return dg.StaticPartitionsDefinition([each.key for each in accounts(database, with_retired=True)])
 
 
@@ -228,6 +228,11 @@ def seller_month_partitions(
     """
     by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
     return account_months(history_start_of(_settings(database_url)), by_account)
+
+
+def _database(url: str | None) -> Database:
+    """Return the warehouse of a URL, or else that of the settings."""
+    return Database(warehouse_url(_settings(url)), connections=1)
 
 
 def _settings(database_url: str | None) -> Settings:

@@ -1,19 +1,23 @@
-"""Failures of a step that people can resolve: a sentence without a stack trace, with next steps of the UI."""
+"""Failures of a step and of its partitions: sentences without a stack trace, with next steps of the UI."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import dagster as dg
 from pydantic import AfterValidator, ValidationError
 
 from seller_platform.commands import with_names
 from seller_platform.contract.window import read_month
-from seller_platform.errors import SellerPlatformError
+from seller_platform.counts import count_of
+from seller_platform.errors import SellerPlatformError, first_few, followed
 from seller_platform.orchestration.dagster_internals import DagsterUserCodeProcessError, SerializableErrorInfo
 from seller_platform.orchestration.placement import WHOLE, Placement
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."
 """The description of config that chooses accounts."""
@@ -65,6 +69,63 @@ def foreseen(placement: Placement) -> Iterator[None]:
         yield
     except SellerPlatformError as error:
         raise ForeseenError(str(error), placement=placement) from None
+
+
+class PartitionLoop:
+    """Collects the errors of a step's partitions and fails the step at its end.
+
+    Args:
+        prefix: The text before a name in the log.
+
+    Attributes:
+        failures: The errors by the name of their partition, or of another part of the step.
+    """
+
+    def __init__(self, log: dg.DagsterLogManager, placement: Placement, prefix: str = "") -> None:
+        self.failures: dict[str, SellerPlatformError] = {}
+        self._log, self._placement, self._prefix = log, placement, prefix
+
+    def attempt(self, items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[tuple[Item, Result]]:
+        """Yield each item with the result of its work; a `SellerPlatformError` is collected instead."""
+        for item in items:
+            try:
+                result = work(item)
+            except SellerPlatformError as error:
+                self.add(str(item), error)
+            else:
+                yield item, result
+
+    def add(self, name: str, error: SellerPlatformError, *, subject: str | None = None) -> None:
+        """Collect an error and log it, under its subject or else under its name."""
+        self.failures[name] = error
+        self._log.error("%s: %s", subject or f"{self._prefix}{name}", in_the_ui(str(error), self._placement))
+
+    def fail_partitions(self, what: str, done: str, count: int) -> None:
+        """Fail the step if any of its partitions failed. The message has the reason of the first.
+
+        Args:
+            what: Of which asset they are.
+            done: What was not done with them, such as `built`.
+            count: How many partitions the step has.
+
+        Raises:
+            dagster.Failure: A partition failed.
+        """
+        if self.failures:
+            names, were = list(self.failures), "was" if len(self.failures) == 1 else "were"
+            failed = f"{len(names)} of {count_of(count, 'partition')} of {what} {were} not {done}: {first_few(names)}"
+            reason = f"{failed}. The reason of {names[0]}: {self.failures[names[0]]}"
+            self.fail(followed(reason, "Once it is resolved, backfill the failed and missing partitions"))
+
+    def fail(self, message: str) -> None:
+        """Fail the step if there are errors, with the reason of each in the metadata.
+
+        Raises:
+            dagster.Failure: There are errors. The step is not retried: requests that can succeed later already were.
+        """
+        if self.failures:
+            reasons = {name: str(error) for name, error in self.failures.items()}
+            raise ForeseenError(message, reasons, self._placement)
 
 
 class CheckedConfig(dg.Config):

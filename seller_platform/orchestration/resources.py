@@ -1,9 +1,9 @@
 """The Dagster resources `warehouse` and `seller_api`."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import date, datetime, time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -17,13 +17,11 @@ from seller_platform.contract.accounts import DEFAULT_CONNECTION
 from seller_platform.errors import SettingsError
 from seller_platform.files import make_folders
 from seller_platform.ingest.connections.grant_files import GrantFile
-from seller_platform.ingest.connections.upstream import Upstream, open_api, upstream_of
+from seller_platform.ingest.connections.upstream import StoredApis, Upstream
 from seller_platform.ingest.loads.loading import SliceLoader
-from seller_platform.ingest.loads.planner import Planner
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.migrations.pending import migrate
@@ -48,11 +46,10 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
-        settings = read_settings()
-        make_folders(settings.home)
-        with Database(self.database_url or warehouse_url(settings)) as database:
+        make_folders(self.settings.home)
+        with Database(self.database_url or warehouse_url(self.settings)) as database:
             migrate(database)
-            first_day = date.fromisoformat(self.history_start) if self.history_start else settings.history_start
+            first_day = date.fromisoformat(self.history_start) if self.history_start else self.settings.history_start
             keep_history_start(database, first_day)
             self._database = database
             yield self
@@ -67,21 +64,10 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """The names of accounts, each read once in a run."""
         return AccountNames(self.database)
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
-        """The settings of the environment."""
+        """The settings of the environment, read once in a run."""
         return read_settings()
-
-    def planner(
-        self, chosen: Sequence[KnownAccount], since: date, now: datetime, refresh_at: time = Planner.refresh_at
-    ) -> Planner:
-        """Return what plans the loads of accounts at a moment, from the first day of history on.
-
-        Args:
-            refresh_at: The time (UTC) of the first refresh of a day.
-        """
-        is_adaptive, per_day = self.settings.lookback == "adaptive", self.settings.requests_per_day
-        return Planner(self.database, chosen, since, now, is_adaptive, per_day, refresh_at)
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -132,7 +118,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     requests_per_day: int | None = None
     grant_file: str | None = None
 
-    _apis: dict[str, SellerApi] = PrivateAttr(default_factory=dict)
+    _opened: StoredApis | SellerApi | None = PrivateAttr(None)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def api(self, connection: str = DEFAULT_CONNECTION) -> SellerApi:
@@ -144,12 +130,12 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         with self._lock:
-            if connection not in self._apis:
-                by_file = self.grant_file is not None or self.warehouse is None
-                self._apis[connection] = (
-                    self._api_of_file() if by_file else self.open_api(connection, self.warehouse.database)
-                )
-            return self._apis[connection]
+            if self._opened is None and (self.grant_file is not None or self.warehouse is None):
+                self._opened = self._api_of_file()
+            elif self._opened is None:
+                settings, database = self._settings, self.warehouse.database
+                self._opened = StoredApis(settings, database, secret_box(settings.home, settings.secret_key))
+        return self._opened if isinstance(self._opened, SellerApi) else self._opened(connection)
 
     def _api_of_file(self) -> SellerApi:
         settings = self._settings
@@ -166,21 +152,15 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         grant = GrantFile(Path(self.grant_file), upstream.token_endpoint)
         return SellerApi(upstream.base_url, auth=GrantAuth(grant), silence_seconds=upstream.silence_seconds)
 
-    def open_api(self, connection: str, database: Database) -> SellerApi:
-        """Return the API of a connection over the caller's database; the caller closes both. Raises as `api` does."""
-        settings = self._settings
-        box = secret_box(settings.home, settings.secret_key)
-        return open_api(upstream_of(connection, settings, database, box), connection, database, box, settings.home)
-
     def loader(self, context: dg.OpExecutionContext | dg.AssetExecutionContext, now: datetime) -> SliceLoader:
         """Return what loads slices for a step, whose log says which of them wait."""
-        database, is_adaptive = self.warehouse.database, self.warehouse.settings.lookback == "adaptive"
+        database, is_adaptive = self.warehouse.database, self.warehouse.settings.is_adaptive
         return SliceLoader(database, self.api, now, context.run.run_id, is_adaptive, wait_log(context.log))
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
-        while self._apis:
-            with suppress(KeyError):
-                self._apis.popitem()[1].close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     @cached_property
     def _settings(self) -> Settings:

@@ -11,13 +11,12 @@ settings, so that `dagster.yaml` has neither a path nor a password, and the sche
 `storage: postgres:` of dagster-postgres also works, with `options=-csearch_path=dagster` in its URL.
 """
 
-import logging
 import re
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self, cast
 
 import dagster as dg
+import stamina
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
@@ -38,11 +37,8 @@ from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import place_of, user_of
 
-_LOG = logging.getLogger(__name__)
-
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _DELETE = text("DELETE FROM event_logs WHERE run_id = :run_id AND event = :event")
-_RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 
 class PooledPostgresStorage(DagsterPostgresStorage):
@@ -96,7 +92,10 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             return cls(url, creates, inst_data, schema=schema)
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
-            _migrate(url)
+            with Database(url, connections=1) as database:
+                for attempt in _again_after_restart(lambda error: isinstance(error, WarehouseUnavailableError)):
+                    with attempt:
+                        migrate(database)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
 
 
@@ -125,21 +124,6 @@ class PooledEventLogStorage(_StoragePart, PostgresEventLogStorage):
 
 class PooledScheduleStorage(_StoragePart, PostgresScheduleStorage):
     part = "schedule_storage"
-
-
-def _migrate(url: str) -> None:
-    """Ensure that the schema of Dagster's tables exists, and try again while the server restarts.
-
-    Thus a restart fails no run that starts meanwhile.
-    """
-    with Database(url, connections=1) as database:
-        for pause in _RESTART_PAUSES_SECONDS:
-            try:
-                return migrate(database)
-            except WarehouseUnavailableError as error:
-                _LOG.warning("%s Trying again in %g s.", error, pause)
-            time.sleep(pause)
-        return migrate(database)
 
 
 def _raise_if_full(context: ExceptionContext) -> None:
@@ -184,22 +168,24 @@ class _EventLogStorage(PostgresEventLogStorage):
         return column_name in self._columns
 
     def store_event(self, event: dg.EventLogEntry) -> None:
-        """Store an event, and try again while the server restarts. Thus a restart fails no run.
+        """Store an event, and try again while the server restarts.
 
         It stores an event in several transactions. What a lost connection may have left of it is deleted before.
         """
-        is_again = False
-        for pause in (*_RESTART_PAUSES_SECONDS, None):
-            try:
-                if is_again:
+        for attempt in _again_after_restart(_is_lost):
+            with attempt:
+                if attempt.num > 1:
                     with self.index_connection() as connection:
                         connection.execute(_DELETE, {"run_id": event.run_id, "event": dg.serialize_value(event)})
                 super().store_event(event)
-            except (DagsterPostgresException, DBAPIError) as error:
-                is_lost = getattr(error, "connection_invalidated", True)  # the first: it could not connect for seconds
-                if pause is None or not is_lost:
-                    raise
-                time.sleep(pause)
-                is_again = True
-            else:
-                return
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether a connection was lost, or the server could not be reached for seconds."""
+    is_invalid = isinstance(error, DBAPIError) and error.connection_invalidated
+    return is_invalid or isinstance(error, DagsterPostgresException)
+
+
+def _again_after_restart(is_passing: Callable[[Exception], bool]) -> Iterator[stamina.Attempt]:
+    """Yield attempts until one succeeds, for as long as the server restarts. Thus a restart fails no run."""
+    return iter(stamina.retry_context(is_passing, attempts=6, timeout=None, wait_initial=1, wait_max=15, wait_jitter=0))

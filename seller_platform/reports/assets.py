@@ -20,9 +20,8 @@ from seller_platform.counts import count_of
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, tag_with_account
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
+from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, PartitionLoop, foreseen
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement

@@ -2,9 +2,9 @@
 
 import dagster as dg
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.errors import ReadingHeldError, UpstreamUnavailableError
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.failures import PartitionLoop
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -34,7 +34,7 @@ def definitions(mounted: Mounted) -> Contribution:
     return Contribution(sample_definitions(mounted.placement))
 
 
-def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
+def sample_definitions(placement: Placement = WHOLE) -> dg.Definitions:
     """Return the asset and its schedule; they need the resources `warehouse` and `seller_api`."""
     key, name = placement.key(SAMPLE), placement.name_of(SCHEDULE)
 
@@ -49,7 +49,7 @@ def sample_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) 
     def compared_sample(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> dg.MaterializeResult[None]:
-        database, now = warehouse.database, clock()
+        database, now = warehouse.database, utc_now()
         loop, changed = PartitionLoop(context.log, placement), 0
         results = compare_sample(
             seller_api.loader(context, now),

@@ -24,7 +24,7 @@ def compare_months(installation: Installation, output: Output) -> tuple[Synced, 
     if not connections(database):
         raise NotConnectedError
     with open_stored_apis(installation) as api, output.progress("Comparing months at random", None):
-        loader = SliceLoader(database, api, datetime.now(UTC), adaptive=settings.lookback == "adaptive")
+        loader = SliceLoader(database, api, datetime.now(UTC), adaptive=settings.is_adaptive)
         pause, per_day = settings.second_reading_seconds, settings.requests_per_day
         results = list(compare_sample(loader, requests_per_day=per_day, second_reading_seconds=pause))
     synced = Synced([], {}, titles=account_titles(database)).and_loaded(results, {})

@@ -19,7 +19,7 @@ from seller_platform.books.journal_accounts import BALANCE, DEFAULT_ACCOUNTS, Bo
 from seller_platform.books.journal_entries import journal_of
 from seller_platform.books.line_rows import explain_entry
 from seller_platform.books.months import BookMonth, NextPayout, book_months
-from seller_platform.clocks import use_clock, utc_now
+from seller_platform.clocks import using_clock, utc_now
 from seller_platform.contract import Account, Window
 from seller_platform.errors import (
     CheckFailedError,
@@ -223,8 +223,7 @@ def test_what_was_booked_is_the_ledger_after_every_damage_and_restatement(databa
     story, booked = Story(database, accounts=1, number_of_months=4, rng=rng), set[str]()
     happens = [story.restate, story.damage, story.read, story.verify, story.accept, story.wait, story.close]
     is_damaged = rng.random() < 0.8
-    use_clock(lambda: story.now)
-    try:
+    with using_clock(lambda: story.now):
         story.load()
         for _ in range(20):
             rng.choices(happens, [3, 3 * is_damaged, 3, 2, 2, 1, 2 * (len(_closed(story.books)) < 3)])[0]()
@@ -232,8 +231,6 @@ def test_what_was_booked_is_the_ledger_after_every_damage_and_restatement(databa
             assert booked <= now
             booked = now
         story.settle()
-    finally:
-        use_clock(lambda: datetime.now(UTC))
 
     assert len(_closed(story.books)) == len(story.months)
     sums: dict[tuple[object, ...], Decimal] = defaultdict(Decimal)

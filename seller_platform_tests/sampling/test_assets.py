@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.clocks import use_clock
+from seller_platform.clocks import using_clock
 from seller_platform.contract import dataset_named
 from seller_platform.sampling.assets import sample_definitions
 from seller_platform.warehouse.postgres.database import Database
@@ -28,15 +28,14 @@ def platform(
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1200")
     with open_platform(database, database_url, tmp_path) as opened:
         opened.discover()
-        use_clock(lambda: SUMMER)
-        opened.months(TRANSACTIONS, last=MONTHS[0])
-        yield opened
-        use_clock(lambda: datetime.now(UTC))
+        with using_clock(lambda: SUMMER):
+            opened.months(TRANSACTIONS, last=MONTHS[0])
+            yield opened
 
 
 def _materialize(platform: Platform) -> tuple[dg.ExecuteInProcessResult, dict[str, Any]]:
     """Materialize the asset, and return the result with the metadata."""
-    definitions = sample_definitions(clock=lambda: SUMMER)
+    definitions = sample_definitions()
     (asset,) = definitions.assets or ()
     assert isinstance(asset, dg.AssetsDefinition)
     result = dg.materialize([asset], instance=platform.instance, resources=platform.resources, raise_on_error=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from seller_platform.clocks import use_clock
+from seller_platform.clocks import using_clock
 from seller_platform.failpoints import AUDITED
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -114,21 +114,21 @@ class Player:
         self._played += 1
         empty_tables(self._server.own, anew=anew)
         world = self._world = World(self._server, self._databases, self._folder, plan)
-        use_clock(world.clock.now)
-        failure, details = None, ""
-        signal.setitimer(signal.ITIMER_REAL, _MOST_SECONDS)
-        try:
-            world.play()
-        except (Violation, StuckError) as error:
-            failure = str(error)
-        except Exception as error:  # any other error is one that the product should not have raised
-            failure, details = f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc()
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            self._server.is_down = False
-            for process in world.processes:
-                world.scheduler.kill(process)
-            self._server.sever(lambda _: True)
+        with using_clock(world.clock.now):
+            failure, details = None, ""
+            signal.setitimer(signal.ITIMER_REAL, _MOST_SECONDS)
+            try:
+                world.play()
+            except (Violation, StuckError) as error:
+                failure = str(error)
+            except Exception as error:  # any other error is one that the product should not have raised
+                failure, details = f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                self._server.is_down = False
+                for process in world.processes:
+                    world.scheduler.kill(process)
+                self._server.sever(lambda _: True)
         lines = tuple(world.log.lines()) if with_log or failure else ()
         return Outcome(plan, failure, details, lines, len(world.log), frozenset(world.met))
 

@@ -11,7 +11,7 @@ import httpx
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.clocks import use_clock
+from seller_platform.clocks import using_clock
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
@@ -93,9 +93,6 @@ _Installation = TypeVar("_Installation", bound=Installation)
 @contextmanager
 def installed(installation: _Installation) -> Iterator[_Installation]:
     """Yield an installation whose clock is that of the process until the block ends, and load everything."""
-    use_clock(lambda: installation.now)
-    try:
+    with using_clock(lambda: installation.now):
         installation.load()
         yield installation
-    finally:
-        use_clock(lambda: datetime.now(UTC))

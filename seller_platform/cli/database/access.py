@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import click
 
-from seller_platform.cli.installation import expect_home, open_installation
+from seller_platform.cli.installation import command_settings, expect_home, open_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import RequestError
 from seller_platform.files import write_atomically
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
@@ -69,7 +69,7 @@ def run(*, new_password: bool, output: Output) -> None:
     the same from start to start, and so does the port if it is free. Other commands of the same home folder work
     meanwhile.
     """
-    settings = read_settings()
+    settings = command_settings()
     require_embedded(settings, "run")
     with open_installation() as installation:
         file = settings.home / "desktop.password"

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.database.access import require_embedded, run, url
-from seller_platform.cli.installation import note_home, open_stored_installation
+from seller_platform.cli.installation import command_settings, note_home, open_stored_installation
 from seller_platform.cli.output import Document, DoneDocument, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server, nothing_stored
 from seller_platform.warehouse.postgres.programs import LOOPBACK
 from seller_platform.warehouse.postgres.removal import remove_abandoned, remove_server
@@ -52,7 +51,7 @@ def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
     The home folder and the key in it stay. FOLDER is data that a deleted home folder has left behind, as
     `seller-platform doctor` lists it; then nothing else is deleted.
     """
-    settings = read_settings()
+    settings = command_settings()
     if folders:
         homes = {folder.resolve(): home for folder, home in abandoned_folders(settings.root_data_folder)}
         for folder in folders:

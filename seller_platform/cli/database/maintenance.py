@@ -1,17 +1,14 @@
 """`seller-platform migrate` and `prune`: the schema of this version, and the deletion of old rows."""
 
-from datetime import UTC, datetime, timedelta
 from itertools import starmap
 
 import click
 
-from seller_platform.capabilities import contributed
 from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Counted, DoneDocument, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
-from seller_platform.warehouse.loads.retention import prune as remove_old
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS
 from seller_platform.warehouse.migrations.pending import version_of
 from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 from seller_platform.warehouse.schema.creation import partitions_of
@@ -99,23 +96,18 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     files are deleted a week after they were replaced.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
-    from seller_platform.orchestration.instance.retention import prune_instance
+    from seller_platform.orchestration.instance.retention import delete_old
 
-    now = datetime.now(UTC)
-    with open_stored_installation() as installation:
-        settings = installation.settings
-        found = (of_one(installation.database, settings, dry=dry_run) for of_one in contributed("prune_files"))
-        files, error = next(filter(None, found), (None, None))
-        pruned = remove_old(
+    with open_stored_installation() as installation, open_instance(installation.settings.home) as instance:
+        pruned, dagster, files, error = delete_old(
             installation.database,
-            snapshots_before=now.date() - timedelta(days=snapshot_days),
-            receipts_before=now.date() - timedelta(days=receipt_days),
-            unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
+            instance,
+            installation.settings,
+            snapshot_days=snapshot_days,
+            receipt_days=receipt_days,
+            dagster_days=dagster_days,
             dry=dry_run,
         )
-        before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
-        with open_instance(settings.home) as instance:
-            dagster = prune_instance(instance, before=before, dry=dry_run)
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     rows += [] if files is None else [("files of exports", files)]

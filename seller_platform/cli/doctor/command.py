@@ -9,13 +9,13 @@ from seller_platform.capabilities import contributed
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import DoctorDocument, Finding, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
-from seller_platform.cli.installation import note_home, served_upstream
+from seller_platform.cli.installation import command_settings, note_home, served_upstream
 from seller_platform.cli.output import Output, json_option
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
@@ -48,7 +48,7 @@ def doctor(*, output: Output) -> None:
 
 
 def _examine() -> Iterator[Finding]:
-    settings, now = read_settings(), datetime.now(UTC)
+    settings, now = command_settings(), datetime.now(UTC)
     note_home(settings)
     yield from examine_machine(settings, now.date())
     if settings.database_url is None and not (settings.home / "postgres" / "data").exists():

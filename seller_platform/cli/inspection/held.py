@@ -71,7 +71,7 @@ def accept(*, load: int, output: Output) -> None:
     from seller_platform.ingest.loads.loading import SliceLoader
 
     with open_served_installation() as installation, open_stored_apis(installation) as api:
-        adaptive = installation.settings.lookback == "adaptive"
+        adaptive = installation.settings.is_adaptive
         loader = SliceLoader(installation.database, api, datetime.now(UTC), adaptive=adaptive)
         receipt = accept_load(loader, load, by=user_name())
         report_loads(installation)

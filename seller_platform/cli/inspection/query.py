@@ -71,7 +71,10 @@ def query(
     if as_csv and output.as_json:
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
     settings, text = expect_home(), _text(statement, file)
-    with open_stored() as database, open_result(reader_url(database, settings), text, seconds=seconds) as result:
+    with (
+        open_stored(settings) as database,
+        open_result(reader_url(database, settings), text, seconds=seconds) as result,
+    ):
         if as_csv:  # PostgreSQL's CSV: RFC 4180, with NULL and the empty text apart
             csv.writer(sys.stdout, lineterminator="\n").writerow(result.names)
             for block in result.blocks:

@@ -5,8 +5,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from seller_platform.errors import InvalidSettingError, SellerPlatformError, full_disk, unusable_home
-from seller_platform.settings import read_settings
+from seller_platform.errors import SellerPlatformError, full_disk, unusable_home
+from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, has_database
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.refusals import refusal_of
@@ -16,34 +16,35 @@ from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_o
 
 def foreseen_error(error: BaseException) -> SellerPlatformError | None:
     """Return the error that names cause and next step; None for bugs of this program."""
+    settings, seen = None, set()
     cause: BaseException | None = error
-    seen = set()
+    with suppress(SellerPlatformError):
+        settings = read_settings()
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, SellerPlatformError):
             return cause
-        if refusal := refusal_of(cause, **_database()):
+        if refusal := refusal_of(cause, **_database(settings)):
             return refusal
-        if isinstance(cause, OSError) and (of_file := _error_of_file(cause)):
+        if isinstance(cause, OSError) and (of_file := _error_of_file(cause, settings)):
             return of_file
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
 
 
-def _database() -> dict[str, str]:
+def _database(settings: Settings | None) -> dict[str, str]:
     """Return where the warehouse is, and its user."""
     with suppress(SellerPlatformError):
-        settings = read_settings()
-        if settings.database_url is not None:
+        if settings is not None and settings.database_url is not None:
             url = parsed_url(settings.database_url.get_secret_value())
             return {"user": user_of(url), "where": place_of(url)}
-        if has_database(settings.home):
+        if settings is not None and has_database(settings.home):
             data = settings.home / EMBEDDED_FOLDER / DATA
             return {"where": str(data.resolve() / WAREHOUSE), "user": SUPERUSER}
     return {"where": "the database", "user": SUPERUSER}
 
 
-def _error_of_file(error: OSError) -> SellerPlatformError | None:
+def _error_of_file(error: OSError, settings: Settings | None) -> SellerPlatformError | None:
     path = "" if error.filename is None else os.fsdecode(error.filename)
     problem = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -57,10 +58,9 @@ def _error_of_file(error: OSError) -> SellerPlatformError | None:
         )
     if not path:
         return None
-    with suppress(InvalidSettingError):
-        home = read_settings().home
-        if Path(path) in (home, *home.parents) or home in Path(path).parents:
-            return unusable_home(path, problem)
+    home = None if settings is None else settings.home
+    if home is not None and (Path(path) in (home, *home.parents) or home in Path(path).parents):
+        return unusable_home(path, problem)
     return SellerPlatformError(
         f"{path}: {problem}",
         code="FileAccessError",

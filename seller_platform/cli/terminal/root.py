@@ -89,7 +89,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
 
             use_demo(os.environ)
         with suppress(InvalidSettingError):  # a command that needs settings reports it
-            settings = read_settings()
+            context.obj = settings = read_settings()
             if not uses_demo:
                 use_start(settings.home)
             if settings.log_format == "json":

@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.http.concurrency import RequestBudget
@@ -180,6 +181,29 @@ def open_api(
         meter=meter_of(upstream, connection, database),
         silence_seconds=upstream.silence_seconds,
     )
+
+
+class StoredApis:
+    """The APIs of connections, each opened on first use as it is stored; threads may share them."""
+
+    def __init__(self, settings: Settings, database: Database, box: SecretBox) -> None:
+        self._settings, self._database, self._box = settings, database, box
+        self._opened: dict[str, SellerApi] = {}
+        self._lock = Lock()
+
+    def __call__(self, connection: str) -> SellerApi:
+        """Return the API of a connection. Raises as `upstream_of` does."""
+        with self._lock:
+            if connection not in self._opened:
+                upstream = upstream_of(connection, self._settings, self._database, self._box)
+                api = open_api(upstream, connection, self._database, self._box, self._settings.home)
+                self._opened[connection] = api
+            return self._opened[connection]
+
+    def close(self) -> None:
+        """Close all of them."""
+        for api in self._opened.values():
+            api.close()
 
 
 def meter_of(upstream: Upstream, connection: str, database: Database) -> DailyRequests | None:

@@ -18,6 +18,7 @@ from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import left_at
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.days_due import AccountDay, days_due, last_reads
@@ -112,6 +113,20 @@ class Planner:
     adaptive: bool = True
     requests_per_day: int | None = None
     refresh_at: time = time(11)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        database: Database,
+        chosen: Sequence[KnownAccount],
+        since: date,
+        now: datetime,
+        *,
+        refresh_at: time = time(11),
+    ) -> "Planner":
+        """Return what plans with the lookback and the budget of the settings."""
+        return cls(database, chosen, since, now, settings.is_adaptive, settings.requests_per_day, refresh_at)
 
     @cached_property
     def days(self) -> Sequence[AccountDay]:

@@ -7,7 +7,6 @@
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
 - `reporting`: loads and results of checks, reported without a run
 - `events`: assets of datasets, and the events of their partitions
-- `partition_loop`: a loop in which one failed partition does not stop the others
 - `coverage`: what is stored of every account
 - `descriptions`: descriptions of assets
 """

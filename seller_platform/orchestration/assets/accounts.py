@@ -16,8 +16,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import NotConnectedError, ReadingHeldError, RequestsUsedUpError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, outputs
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step, report_checks
+from seller_platform.orchestration.failures import PartitionLoop
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

@@ -6,17 +6,15 @@ from datetime import datetime
 
 import dagster as dg
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.orchestration.charts.heat_map import heat_map
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates, slice_states
-from seller_platform.warehouse.postgres.database import Database
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
@@ -33,16 +31,14 @@ loads; materialize it to see the state of now.
 """
 
 
-def coverage_definitions(
-    placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
-) -> dg.Definitions:
+def coverage_definitions(placement: Placement = WHOLE, datasets: Sequence[Dataset] = REFRESHED) -> dg.Definitions:
     """Return the asset of datasets that are refreshed, and its sensor; they need the resource `warehouse`."""
     key = placement.key(COVERAGE)
     description = _DOC.strip().format(accept_held=placement.name_of("accept_held"))
 
     @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=description, kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
-        return dg.MaterializeResult(metadata=_metadata(warehouse.database, placement, datasets, clock()))
+        return dg.MaterializeResult(metadata=_metadata(warehouse, placement, datasets))
 
     @placement.sensor(
         "coverage",
@@ -57,16 +53,17 @@ def coverage_definitions(
             return dg.SkipReason("nothing was ever loaded")
         if shown is not None and loaded_at.timestamp() < shown.timestamp:
             return dg.SkipReason("nothing was loaded since it was last shown")
-        metadata = _metadata(warehouse.database, placement, datasets, clock())
+        metadata = _metadata(warehouse, placement, datasets)
         return dg.SensorResult(asset_events=[dg.AssetMaterialization(key, metadata=metadata)])
 
     return dg.Definitions(assets=[coverage], sensors=[follow])
 
 
 def _metadata(
-    database: Database, placement: Placement, datasets: Sequence[Dataset], now: datetime
+    warehouse: WarehouseResource, placement: Placement, datasets: Sequence[Dataset]
 ) -> dict[str, dg.MetadataValue | int | float]:
-    since, listed = history_start_in(database, read_settings()), placement.chosen(accounts(database))
+    database, now = warehouse.database, utc_now()
+    since, listed = history_start_in(database, warehouse.settings), placement.chosen(accounts(database))
     return metadata_of(slice_states(database, since=since, now=now, refreshed=datasets, listed=listed), now)
 
 

@@ -17,8 +17,8 @@ from seller_platform.ingest.loads.loading import load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import tag_with_account
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
+from seller_platform.orchestration.failures import PartitionLoop
 from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

@@ -14,8 +14,8 @@ import dagster as dg
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.account_names import AccountNames, account_metadata, tag_with_account
 from seller_platform.orchestration.assets.events import event_asset, outputs, partition_tags
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report, report_after_step
+from seller_platform.orchestration.failures import PartitionLoop
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.counts import count_of
 from seller_platform.orchestration.placement import WHOLE
 
@@ -22,10 +22,10 @@ _RUNS_AT_ONCE = 200
 _REFUSAL = "Failed to retry run"
 
 
-def lost_retry_definitions(clock: Clock = utc_now) -> dg.Definitions:
+def lost_retry_definitions() -> dg.Definitions:
     @WHOLE.sensor(SENSOR, "Retries failed runs whose automatic retry was lost in an outage.", seconds=60)
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        instance, now = context.instance, clock()
+        instance, now = context.instance, utc_now()
         failed = dg.RunsFilter(
             statuses=[dg.DagsterRunStatus.FAILURE],
             updated_after=now - _FORGOTTEN_AFTER,

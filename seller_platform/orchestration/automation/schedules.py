@@ -10,12 +10,11 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, TypeAlias
 
 import dagster as dg
 
-from seller_platform.capabilities import contributed
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
@@ -26,10 +25,8 @@ from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import REFRESH_CRON, WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.days_due import last_reads
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
@@ -73,15 +70,15 @@ def schedule_definitions(
                 reason = f"under way: {count_of(count, 'run')} of an earlier tick; the next tick requests the rest"
                 yield dg.SkipReason(reason)
                 return
-            of_schedule = placement.accounts_of(name, accounts(warehouse.database))
-            now = context.scheduled_execution_time
-            planner = warehouse.planner(of_schedule, history_start, now, placement.refresh_at(now))
+            database, now = warehouse.database, context.scheduled_execution_time
+            of_schedule, at = placement.accounts_of(name, accounts(database)), placement.refresh_at(now)
+            planner = Planner.of(warehouse.settings, database, of_schedule, history_start, now, refresh_at=at)
             division = (
                 planner.of_refresh(chosen)
                 if slices is None
                 else planner.beside_refresh(lambda each: slices(each, chosen), datasets)
             )
-            postpone(warehouse.database, division)
+            postpone(database, division)
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)
             planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]
@@ -140,20 +137,10 @@ def daily_definitions(steps: Sequence[dg.OpDefinition], placement: Placement = W
 )
 def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
-    from seller_platform.orchestration.instance.retention import prune_instance
+    from seller_platform.orchestration.instance import retention
 
-    settings, now = read_settings(), datetime.now(UTC)
-    found = (of_one(warehouse.database, settings, dry=False) for of_one in contributed("prune_files"))
-    files, error = next(filter(None, found), (None, None))
-    pruned = prune(
-        warehouse.database,
-        snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
-        receipts_before=now.date() - timedelta(days=RECEIPT_DAYS),
-        unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
-        dry=False,
-    )
-    before = now - timedelta(days=settings.dagster_retention_days)
-    dagster = prune_instance(context.instance, before=before, dry=False)
+    old = retention.delete_old(warehouse.database, context.instance, warehouse.settings, dry=False)
+    pruned, dagster, files, error = old
     counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
     counts |= {} if files is None else {"exported files": files}
     metadata = {name.replace(" ", "_"): count for name, count in counts.items()}

@@ -1,4 +1,4 @@
-"""Deletes old events, executions of checks, runs and backfills of an instance, which keeps them for ever.
+"""Deletes what is old, also events, executions of checks, runs and backfills of Dagster, which keeps them for ever.
 
 What the UI shows of a partition stays: its newest materialization and the first one with that data version, its newest
 observation, failure and attempt, the newest execution of each of its checks, and the runs of these. Unfinished runs
@@ -9,11 +9,17 @@ Rows are deleted in the order of their numbers, some thousands at a time, so tha
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from dagster_postgres.event_log import PostgresEventLogStorage
 from sqlalchemy import Connection
+
+from seller_platform.capabilities import contributed
+from seller_platform.errors import PartsFailedError
+from seller_platform.settings import Settings
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, Pruned, prune
+from seller_platform.warehouse.postgres.database import Database
 
 _BATCH = 5_000
 _FINISHED = ["SUCCESS", "FAILURE", "CANCELED"]
@@ -111,6 +117,40 @@ _TABLES = (
     ("runs", "runs", None, _OLD_RUNS, _DELETE_RUNS),
     ("backfills", "bulk_actions", None, _OLD_BACKFILLS, _DELETE_BACKFILLS),
 )
+
+
+def delete_old(
+    database: Database,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    *,
+    snapshot_days: int = SNAPSHOT_DAYS,
+    receipt_days: int = RECEIPT_DAYS,
+    dagster_days: int | None = None,
+    dry: bool,
+) -> tuple[Pruned, Mapping[str, int], int | None, PartsFailedError | None]:
+    """Delete what is older than so many days, of Dagster by default as many as the settings say.
+
+    Args:
+        dry: Count only.
+
+    Returns:
+        What was deleted of the warehouse; of Dagster's tables by kind; how many exported files, if there are any; and
+        why some of these were not deleted.
+    """
+    now = datetime.now(UTC)
+    # First, because without a package that it needs nothing is deleted.
+    of_files = (prune_files(database, settings, dry=dry) for prune_files in contributed("prune_files"))
+    files, error = next(filter(None, of_files), (None, None))
+    pruned = prune(
+        database,
+        snapshots_before=now.date() - timedelta(days=snapshot_days),
+        receipts_before=now.date() - timedelta(days=receipt_days),
+        unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
+        dry=dry,
+    )
+    before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
+    return pruned, prune_instance(instance, before=before, dry=dry), files, error
 
 
 def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool) -> Mapping[str, int]:

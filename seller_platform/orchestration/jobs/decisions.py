@@ -15,9 +15,8 @@ from seller_platform.errors import RequestError, first_few
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.orchestration.assets.checks import problem_name
 from seller_platform.orchestration.assets.events import load_event
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import Source, owners_read, report_after_step
-from seller_platform.orchestration.failures import CheckedConfig, Month, foreseen
+from seller_platform.orchestration.failures import CheckedConfig, Month, PartitionLoop, foreseen
 from seller_platform.orchestration.jobs.loading import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

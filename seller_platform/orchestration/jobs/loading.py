@@ -76,10 +76,10 @@ def loading_definitions(
     refreshed = [dataset for dataset in REFRESHED if dataset in datasets]
 
     def planned(config: RefreshNow, warehouse: WarehouseResource, now: datetime) -> tuple[Planner, Division]:
-        named = [dataset_named(name.value) for name in config.datasets]
-        chosen = placement.chosen(accounts_named(warehouse.database, config.accounts))
-        planner = warehouse.planner(chosen, history_start, now)
-        read = [dataset for dataset in named or refreshed if dataset in refreshed]
+        named, database = [dataset_named(name.value) for name in config.datasets], warehouse.database
+        chosen = placement.chosen(accounts_named(database, config.accounts))
+        planner = Planner.of(warehouse.settings, database, chosen, history_start, now)
+        read = [each for each in named or refreshed if each in refreshed]
         return planner, planner.divide(planner.requested(read, lookups_too=bool(named)))
 
     @placement.job(
@@ -142,19 +142,19 @@ def loading_definitions(
         calls_api=False,
     )
     def extend(context: dg.OpExecutionContext, config: ExtendHistory, warehouse: WarehouseResource) -> None:
-        database, now = warehouse.database, utc_now()
         with foreseen(placement):
-            since = keep_history_start(database, history_start)
+            since = keep_history_start(warehouse.database, history_start)
             first = read_month(config.first_month) if config.first_month else max(EARLIEST, since - _A_YEAR)
             months = months_of_history(first.replace(day=1), None, since)
         earlier = [month for month in months if month.start < since.replace(day=1)]
         if not earlier:
             context.log.info("History begins with %s already.", f"{since:%Y-%m}")
             return
-        planner = warehouse.planner(placement.chosen(accounts(database)), earlier[0].start, now)
-        slices = planner.requested([each for each in refreshed if each.is_dated], earlier)
-        context.add_output_metadata({"months": len(earlier), **_cost_of(planner.divide(slices), planner)})
-        extend_history(database, earlier[0].start)
+        listed = placement.chosen(accounts(warehouse.database))
+        planner = Planner.of(warehouse.settings, warehouse.database, listed, earlier[0].start, utc_now())
+        division = planner.divide(planner.requested([each for each in refreshed if each.is_dated], earlier))
+        context.add_output_metadata({"months": len(earlier), **_cost_of(division, planner)})
+        extend_history(warehouse.database, earlier[0].start)
         context.log.info(
             "History begins with %s now. *Reload* the code location, and backfill the missing partitions.", earlier[0]
         )

@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 
 import dagster as dg
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.loading import load_each
-from seller_platform.ingest.loads.planner import DueSlice
+from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.orchestration.assets.events import load_event
-from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.automation.schedules import reason_of
+from seller_platform.orchestration.failures import PartitionLoop
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import FIRST_TAGS, under_way
@@ -35,9 +35,7 @@ _EVERY_15_MINUTES = "*/15 * * * *"
 _AFTER_MIDNIGHT = timedelta(minutes=30)
 
 
-def today_definitions(
-    placement: Placement = WHOLE, *, refreshed: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
-) -> dg.Definitions:
+def today_definitions(placement: Placement = WHOLE, refreshed: Sequence[Dataset] = REFRESHED) -> dg.Definitions:
     """Return the job and its schedule, which is off at first; they need the resources `warehouse` and `seller_api`."""
 
     @placement.job(
@@ -48,10 +46,11 @@ def today_definitions(
     def read_today(
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        database, now = warehouse.database, clock()
+        database, now = warehouse.database, utc_now()
         since = history_start_in(database, warehouse.settings)
         chosen = placement.accounts_of(SCHEDULE, accounts(database))
-        planner = warehouse.planner(chosen, since, now, placement.refresh_at(now))
+        at = placement.refresh_at(now)
+        planner = Planner.of(warehouse.settings, database, chosen, since, now, refresh_at=at)
         division = planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
         if division.later:
             context.log.warning("not read: %s", reason_of(division.later))

@@ -1,6 +1,5 @@
 """`seller-platform demo`: connects to the sandbox, loads every list and all costs, and checks the rows."""
 
-import os
 import re
 import threading
 from collections.abc import Sequence
@@ -64,21 +63,22 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     has loaded. Its files are in the folder `sandbox` of the home folder. It can be run again at any time.
     """
     settings = make_home(DEMO_FOLDER)
-    with open_local_stack(settings.home, output, accounts=accounts, months=months, history_months=13) as stack:
-        os.environ.update(stack.environment)
-        with open_installation() as installation:
-            connect_local_stack(installation, stack, output)
-            # All months are loaded now, also those before the history of an earlier `demo` or `dev`.
-            extend_history(installation.database, installation.settings.history_start)
-            since = keep_history_start(installation.database, installation.settings.history_start)
-            synced = run_sync(installation, SliceOptions(full=True), output)
-            problem = problem_of(synced, current_problems(installation)) or _difference(installation, stack, since)
-            insights = list[str]()
-            if problem is None:
-                keys = [each.key for each in listed(installation.database)]
-                with output.progress("Building the marts", None):
-                    lines = build_insights(installation.database, keys, datetime.now(UTC).date())
-                insights = [printable(" ".join(line.split())) for line in lines]
+    with (
+        open_local_stack(settings.home, output, accounts=accounts, months=months, history_months=13) as stack,
+        open_installation(settings=stack.use()) as installation,
+    ):
+        connect_local_stack(installation, stack, output)
+        # All months are loaded now, also those before the history of an earlier `demo` or `dev`.
+        extend_history(installation.database, installation.settings.history_start)
+        since = keep_history_start(installation.database, installation.settings.history_start)
+        synced = run_sync(installation, SliceOptions(full=True), output)
+        problem = problem_of(synced, current_problems(installation)) or _difference(installation, stack, since)
+        insights = list[str]()
+        if problem is None:
+            keys = [each.key for each in listed(installation.database)]
+            with output.progress("Building the marts", None):
+                lines = build_insights(installation.database, keys, datetime.now(UTC).date())
+            insights = [printable(" ".join(line.split())) for line in lines]
     report(output, synced, problem, DemoDocument, insights=insights)
     earlier = Window(stack.period.start, max(stack.period.start, since))
     of_period = "" if earlier.is_empty else f" since {since:%B %Y}"

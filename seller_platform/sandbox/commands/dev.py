@@ -103,10 +103,9 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     with open_local_stack(
         home, output, port=free_port(service_port), accounts=accounts, months=months, today=since
     ) as stack:
-        os.environ.update(stack.environment)
         address = f"http://127.0.0.1:{free_port(port)}"
         os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
-        with open_installation() as installation, ExitStack() as dagster:
+        with open_installation(settings=stack.use()) as installation, ExitStack() as dagster:
             discovered = connect_local_stack(installation, stack, output)
             with open_instance(installation.settings.home) as instance:
                 add_accounts(instance, [each.key for each in discovered])

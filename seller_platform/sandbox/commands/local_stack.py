@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+from seller_platform.cli.installation import command_settings
 from seller_platform.cli.output import Output
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.clocks import utc_now
@@ -27,7 +28,7 @@ from seller_platform.service.errors import DuplicateUserError
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts, set_password
-from seller_platform.settings import DEMO_FOLDER, named_in, read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings, named_in, read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -63,6 +64,11 @@ class LocalStack:
     server: EmbeddedServer
     service: Program
 
+    def use(self) -> Settings:
+        """Point this process at the stack, and return the settings that it then has."""
+        os.environ.update(self.environment)
+        return read_settings()
+
 
 @contextmanager
 def open_local_stack(
@@ -86,7 +92,7 @@ def open_local_stack(
     """
     folder = home / DEMO_FOLDER
     with progress("Starting PostgreSQL"):
-        server = embedded_server(folder, read_settings().root_data_folder)
+        server = embedded_server(folder, command_settings().root_data_folder)
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         migrate(database)

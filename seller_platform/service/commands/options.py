@@ -7,11 +7,11 @@ from typing import Any
 import click
 import msgspec
 
-from seller_platform.cli.installation import expect_home, make_home, note_home
+from seller_platform.cli.installation import command_settings, expect_home, make_home, note_home
 from seller_platform.cli.output import json_option, note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.service.settings import ServiceSettings
-from seller_platform.settings import DEMO_FOLDER, Settings, read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
@@ -49,7 +49,7 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
         elif database_url is not None:
             url = database_url
             parsed_url(url, "--database-url")
-        elif (stored := (settings := read_settings()).of(ServiceSettings).service_database_url) is not None:
+        elif (stored := (settings := command_settings()).of(ServiceSettings).service_database_url) is not None:
             url = stored.get_secret_value()
             parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")
         else:

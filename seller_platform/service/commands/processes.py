@@ -5,6 +5,7 @@ from datetime import timedelta
 import click
 
 from seller_platform.capabilities import contributed
+from seller_platform.cli.installation import command_settings
 from seller_platform.cli.metrics import PORT
 from seller_platform.errors import RequestError
 from seller_platform.service.app import ServiceOptions
@@ -15,7 +16,7 @@ from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.reports.worker import Pace, run_worker
 from seller_platform.service.server import run_service
 from seller_platform.service.settings import ServiceSettings
-from seller_platform.settings import listed, read_settings
+from seller_platform.settings import listed
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 
@@ -46,7 +47,7 @@ def run(
 
     Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
     """
-    settings = read_settings().of(ServiceSettings)
+    settings = command_settings().of(ServiceSettings)
     if serves_agents and not any(contributed("routes")):  # imported before processes are started: an extra may lack
         raise RequestError("this installation has no tools for agents; leave --mcp out")
     with Database(url) as database:
@@ -83,5 +84,5 @@ def worker(*, url: str) -> None:
     """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
         migrate(database)
-    settings = read_settings().of(ServiceSettings)
+    settings = command_settings().of(ServiceSettings)
     run_worker(url, limits_of(settings), settings.log_format)

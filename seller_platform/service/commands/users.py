@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import click
 
+from seller_platform.cli.installation import command_settings
 from seller_platform.cli.output import Document, DoneDocument, Output, printable
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
@@ -23,7 +24,6 @@ from seller_platform.service.users.store import (
     set_status,
     users_of,
 )
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 
 _LOCAL_URL = "http://127.0.0.1:8700"
@@ -145,7 +145,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     # Imported here because other commands send no answers of the service.
     from seller_platform.service.pages.password import RESET
 
-    base_url = service_url or read_settings().of(ServiceSettings).service_public_url or _LOCAL_URL
+    base_url = service_url or command_settings().of(ServiceSettings).service_public_url or _LOCAL_URL
     token = create_reset_link(database, email, timedelta(hours=hours))
     link = f"{base_url.rstrip('/')}{RESET}?token={token}"
     text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."

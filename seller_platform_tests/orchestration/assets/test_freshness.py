@@ -13,7 +13,7 @@ import pytest
 import time_machine
 from sqlalchemy import text
 
-from seller_platform.clocks import utc_now
+from seller_platform.clocks import using_clock, utc_now
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
@@ -180,11 +180,11 @@ def test_the_asset_shows_how_many_slices_are_in_each_state(
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     _accounts(database, 2)
     resources = {"warehouse": WarehouseResource(database_url=database_url)}
-    definitions = dg.Definitions.merge(coverage_definitions(clock=lambda: NOW), dg.Definitions(resources=resources))
+    definitions = dg.Definitions.merge(coverage_definitions(), dg.Definitions(resources=resources))
     sensor = definitions.resolve_sensor_def("coverage")
 
     def tick(instance: dg.DagsterInstance) -> int:
-        with dg.build_sensor_context(instance, resources=resources) as context:
+        with dg.build_sensor_context(instance, resources=resources) as context, using_clock(lambda: NOW):
             events = sensor.evaluate_tick(context).asset_events
         for event in events:
             instance.report_runless_asset_event(event)

@@ -9,6 +9,7 @@ from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobO
 from dagster._core.storage.tags import AUTO_RETRY_RUN_ID_TAG, BACKFILL_ID_TAG, WILL_RETRY_TAG
 from dagster._core.utils import make_new_run_id
 
+from seller_platform.clocks import using_clock
 from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
@@ -68,10 +69,10 @@ def _refuse(instance: dg.DagsterInstance, run_id: str) -> None:
 
 def _evaluate(instance: dg.DagsterInstance, *, minutes: float) -> str:
     """Evaluate the sensor some minutes from now, and return what it says."""
-    definitions = lost_retry_definitions(lambda: datetime.now(UTC) + timedelta(minutes=minutes))
-    (sensor,) = definitions.sensors or ()
+    (sensor,) = lost_retry_definitions().sensors or ()
     assert isinstance(sensor, dg.SensorDefinition)
-    result = sensor.evaluate_tick(dg.build_sensor_context(instance))
+    with using_clock(lambda: datetime.now(UTC) + timedelta(minutes=minutes)):
+        result = sensor.evaluate_tick(dg.build_sensor_context(instance))
     assert result.skip_message is not None
     return result.skip_message
 

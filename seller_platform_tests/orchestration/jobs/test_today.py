@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import dagster as dg
 import pytest
 
+from seller_platform.clocks import using_clock
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_slices
@@ -43,7 +44,7 @@ class Today:
 
     def __post_init__(self) -> None:
         definitions = dg.Definitions.merge(
-            today_definitions(clock=lambda: self.now),
+            today_definitions(),
             dg.Definitions(
                 assets=[asset_for(ORDERS, HISTORY_START)],
                 resources=self.platform.resources,
@@ -53,7 +54,8 @@ class Today:
         self.job = definitions.resolve_job_def("read_orders_today")
 
     def read(self) -> dg.ExecuteInProcessResult:
-        return self.job.execute_in_process(instance=self.platform.instance, raise_on_error=False)
+        with using_clock(lambda: self.now):
+            return self.job.execute_in_process(instance=self.platform.instance, raise_on_error=False)
 
     def receipts(self, result: dg.ExecuteInProcessResult) -> Sequence[Receipt]:
         return receipts_of_run(self.platform.database, result.run_id)
