@@ -12,7 +12,7 @@ from seller_platform.books.import_files import PROGRAMS, import_files
 from seller_platform.books.journal_accounts import accounts_of
 from seller_platform.books.months import BookMonth, book_months
 from seller_platform.books.settings import BooksSettings
-from seller_platform.cli.installation import Installation, open_stored_installation, report_loads, user_name
+from seller_platform.cli.installation import Installation, open_stored_installation, user_name
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
@@ -21,6 +21,7 @@ from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import PartsFailedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.files import make_folders, write_atomically
+from seller_platform.marts.commands import report_to_dagster
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
 from seller_platform.warehouse.derived.builds import Build
 
@@ -92,7 +93,7 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
                     failures[account.key] = error
                 show(len(closings) + len(failures))
         if builds:
-            report_loads(installation, builds)
+            report_to_dagster(installation, builds)
     document = CloseDocument(months=closings, failures={key: str(error) for key, error in failures.items()})
     for result in ("closed", "closed before"):
         if months := [each.closed for each in closings if each.result == result]:

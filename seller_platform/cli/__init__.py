@@ -7,7 +7,7 @@
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares stored slices with the upstream, and repairs them
-- `marts`: builds marts
+- `partitions`: partitions of marts and exports, chosen and printed
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -40,7 +40,6 @@ _COMMANDS = {
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "init": ("init", "Write the project file of this folder, with every line explained."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
-    "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "status": ("status.command", "Show on one screen what is stored, late, held or failed, with the command for each."),
     "acknowledge": (
         "inspection.acknowledge",

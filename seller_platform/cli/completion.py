@@ -1,4 +1,4 @@
-"""The names of datasets, marts and accounts that a shell completes."""
+"""The names of datasets and accounts that a shell completes."""
 
 import io
 import os
@@ -15,13 +15,6 @@ def dataset_names(_context: click.Context, _parameter: click.Parameter, incomple
     from seller_platform.contract import REFRESHED  # the completion of commands does not need it
 
     return [CompletionItem(each.name, help=each.doc) for each in REFRESHED if each.name.startswith(incomplete)]
-
-
-def mart_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the marts whose names begin so."""
-    from seller_platform.warehouse.derived.registry import MARTS  # as above
-
-    return [CompletionItem(each.name, help=each.doc) for each in MARTS if each.name.startswith(incomplete)]
 
 
 def account_keys(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -7,7 +7,7 @@ the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 
 import getpass
 import os
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,8 +39,9 @@ from seller_platform.warehouse.postgres.location import (
 from seller_platform.warehouse.postgres.versions import FEW_PARTITIONS
 
 if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
     from seller_platform.warehouse.connections.secrets import SecretBox
-    from seller_platform.warehouse.derived.builds import Build
 
 _OPENING = "Opening the database"
 _HOME = "SELLER_PLATFORM_HOME"
@@ -135,24 +136,25 @@ def served_upstream(settings: Settings) -> Iterator[None]:
         yield
 
 
-def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> None:
+def report_loads(installation: Installation, report_more: "Callable[[DagsterInstance], None]" = lambda _: None) -> None:
     """Report to Dagster what it does not know yet, where this installation has a Dagster home.
 
     Otherwise a sensor reports it, once Dagster runs.
+
+    Args:
+        report_more: Reports what a capability has made.
     """
     home = installation.settings.home
     if not os.environ.get("DAGSTER_HOME") and not (home / "dagster").is_dir():
         return
     with progress("Reporting to Dagster"):
         # Importing Dagster takes a second.
-        from seller_platform.orchestration.assets.marts import report_builds
         from seller_platform.orchestration.assets.reporting import report
         from seller_platform.orchestration.instance.home import open_instance
 
         with open_instance(home) as instance:
             report(instance, installation.database)
-            if builds:
-                report_builds(instance, installation.database, builds)
+            report_more(instance)
 
 
 def command_settings() -> Settings:

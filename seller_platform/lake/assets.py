@@ -17,7 +17,6 @@ from seller_platform.lake.derived import exported_to
 from seller_platform.lake.settings import LakeSettings
 from seller_platform.orchestration.assets.derived import Made, derived_asset, newest_event
 from seller_platform.orchestration.assets.events import reason_nothing_is_stored, table_schema
-from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
@@ -34,7 +33,8 @@ def definitions(component: Mounted) -> Contribution:
     folder, placement = component.settings.of(LakeSettings).export_dir, component.placement
     if folder is None:
         return Contribution()
-    sources = [each for each in SOURCES if each in (*component.datasets, *marts_of(component.datasets))]
+    read = {*component.datasets}
+    sources = [each for each in SOURCES if ({each} if isinstance(each, Dataset) else {*each.datasets}) <= read]
     assets = [export_asset(each, component.history_start, folder, placement) for each in sources]
     return Contribution(dg.Definitions(assets), [export_follower(each, folder, placement) for each in sources])
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.marts import (
+from seller_platform.cli.output import Outcome, Output, json_option
+from seller_platform.cli.partitions import (
     PartitionOutcome,
     chosen_partitions,
     partition_name,
     partition_options,
     show_partitions,
 )
-from seller_platform.cli.output import Outcome, Output, json_option
 from seller_platform.cli.sync import SliceOptions
 from seller_platform.contract import Window
 from seller_platform.errors import NotLoadedError, PartsFailedError, SellerPlatformError, missing_setting

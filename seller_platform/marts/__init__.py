@@ -14,4 +14,7 @@
 - `cost_coverage`: sales without a cost
 - `settlement_reconciliation`: differences between orders, sales, ledger, payouts and statistics
 - `insights`: what to look at today
+- `commands`: builds marts
+- `assets`: an asset for each mart
+- `figures`: charts of marts
 """

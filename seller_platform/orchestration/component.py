@@ -22,7 +22,6 @@ from seller_platform.files import write_atomically
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, load_partitions
-from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import daily_definitions, schedule_definitions
@@ -34,7 +33,6 @@ from seller_platform.orchestration.mounting import Mounted
 from seller_platform.orchestration.placement import SCHEDULES_OFF, Placement, Schedules, invalid_attribute
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
-from seller_platform.warehouse.derived.registry import marts_with
 from seller_platform.warehouse.loads.history_start import history_start_of
 
 T = TypeVar("T")
@@ -170,38 +168,30 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         refreshed = [each for each in REFRESHED if each in datasets]
         history_start = self.history_start or history_start_of(settings)
         mounted = Mounted(datasets, beside, self.alerts, history_start, placement, settings)
-        marts = marts_of(datasets, marts_with(settings))
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
             warnings.simplefilter("ignore", dg.PreviewWarning)
             contributions = [define(mounted) for define in contributed("definitions")]
+            sources = [*datasets, *(mart for each in contributions for mart in each.marts)]
             parts = [
                 *(each.definitions for each in contributions),
                 dg.Definitions(
                     assets=[
-                        *(
-                            asset_for(each, history_start, placement, self.execute)
-                            for each in (*LISTS, COST_PERIODS)
-                            if each in datasets
-                        ),
-                        *(mart_asset(mart, history_start, placement) for mart in marts),
+                        asset_for(each, history_start, placement, self.execute)
+                        for each in (*LISTS, COST_PERIODS)
+                        if each in datasets
                     ],
                     resources=self.resources,
                 ),
                 discovery_definitions(placement),
-                check_definitions((*datasets, *marts), placement),
+                check_definitions(sources, placement),
                 following_definitions(
-                    [
-                        *(mart_follower(mart, placement) for mart in marts),
-                        *(follower for each in contributions for follower in each.followers),
-                    ],
-                    history_start,
-                    placement,
+                    [follower for each in contributions for follower in each.followers], history_start, placement
                 ),
                 schedule_definitions(history_start, refreshed, placement),
                 loading_definitions(history_start, placement, datasets),
-                dg.Definitions(jobs=[accept_job(placement), acknowledge_job((*datasets, *marts), placement)]),
+                dg.Definitions(jobs=[accept_job(placement), acknowledge_job(sources, placement)]),
                 daily_definitions([*(step for each in contributions for step in each.daily), *daily], placement),
             ]
             if COVERAGE in beside:

@@ -10,6 +10,7 @@ from seller_platform.contract import Dataset
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.placement import Placement
 from seller_platform.settings import Settings
+from seller_platform.warehouse.derived.declaration import Mart
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ class Contribution:
     Attributes:
         followers: Assets whose partitions follow their inputs.
         daily: Steps of the job `daily`.
+        marts: Those among the assets, whose checks the component reports.
     """
 
     definitions: dg.Definitions = field(default_factory=dg.Definitions)
     followers: Sequence[Follower] = ()
     daily: Sequence[dg.OpDefinition] = ()
+    marts: Sequence[Mart] = ()

@@ -63,6 +63,7 @@ def test_names_of_datasets_are_completed(line: str) -> None:
     assert completed(f"seller-platform {line}") == {dataset.name: dataset.doc for dataset in REFRESHED}
 
 
+@pytest.mark.needs("marts")
 def test_names_of_marts_are_completed() -> None:
     assert completed("seller-platform marts build ") == {mart.name: mart.doc for mart in MARTS}
 

@@ -1,5 +1,6 @@
 """Tests the assets of marts: events for each partition, and which of them the sensor requests."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -14,12 +15,12 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import SettingsError
-from seller_platform.orchestration.assets.descriptions import describe_mart
+from seller_platform.marts.assets import describe_mart, mart_asset, mart_follower, report_builds
 from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import mart_asset, mart_follower, report_builds
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
+from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.registry import MARTS
@@ -92,6 +93,18 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
 def assets() -> dict[str, dg.AssetsDefinition]:
     """The assets of all marts, by name."""
     return {mart.name: mart_asset(mart, HISTORY_START) for mart in MARTS}
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_the_description_of_a_mart_has_a_repair_and_a_query_that_runs(database: Database, mart: Mart) -> None:
+    description = describe_mart(mart, Placement(("shop",)))
+
+    query = re.search(r"```sql\n(.+?)```", description, re.DOTALL)
+    assert query is not None
+    assert "**A partition** is" in description
+    assert "**Repair:**" in description
+    assert re.findall(r"(?:job|sensor) `(\w+)`", description) == ["shop_marts_and_exports"]
+    assert database.execute(text(query[1])).all() == []
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)

@@ -10,8 +10,8 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_838,
-    "cli": 5_266,
-    "orchestration": 4_860,
+    "cli": 5_118,
+    "orchestration": 4_529,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
@@ -25,9 +25,9 @@ BUDGETS = {
     "reports": 1_316,
     "lake": 1_007,
     "sampling": 687,
-    "books": 1_847,
-    "marts": 2_284,
-    "tests": 56_387,
+    "books": 1_848,
+    "marts": 2_800,
+    "tests": 56_400,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -16,7 +16,6 @@ from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.automation.following import SENSOR, Follower, following_definitions
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.derived.registry import MARTS
@@ -106,6 +105,8 @@ class Ticks:
 
 def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg.Definitions:
     """Return every dataset and mart, which read a warehouse and no upstream, and the sensor of some marts."""
+    from seller_platform.marts.assets import mart_asset  # the other functions work without marts
+
     inputs = [accounts_asset(), *(asset_for(each, HISTORY_START) for each in (*LISTS, COST_PERIODS))]
     marts = [mart_asset(mart, HISTORY_START) for mart in MARTS]
     resources = {

@@ -8,7 +8,7 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset
-from seller_platform.orchestration.charts.heat_map import heat_map
+from seller_platform.orchestration.charts import heat_map
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts

@@ -2,7 +2,6 @@
 
 from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.warehouse.derived.declaration import Mart
 
 _SLICES = {
     Slicing.MONTH: "**A partition** is an account and a month. It is replaced whole, and has exactly the rows that the "
@@ -39,24 +38,11 @@ def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
         dataset.doc,
         f"{_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in `platform.loads`.",
         f"**Repair:** {repair}.",
-        _query(sql),
+        first_query(sql),
     )
     return "\n\n".join(paragraphs)
 
 
-def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
-    inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
-    partition = "an account and a month" if mart.is_monthly else "an account"
-    since = f"\n  AND {mart.day} >= date_trunc('month', current_date)" if mart.is_monthly else ""
-    paragraphs = (
-        mart.doc,
-        f"**A partition** is {partition}, computed in one transaction from {inputs}.",
-        "**Repair:** load the inputs that a failed check names; the sensor "
-        f"`{placement.name_of('marts_and_exports')}` builds the partition again. *Materialize* builds it at once.",
-        _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
-    )
-    return "\n\n".join(paragraphs)
-
-
-def _query(sql: str) -> str:
+def first_query(sql: str) -> str:
+    """Return the part of a description with a query of 100 rows."""
     return f"**A first query:**\n\n```sql\n{sql}\nLIMIT 100;\n```"

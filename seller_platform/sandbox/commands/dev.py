@@ -15,13 +15,13 @@ import httpx
 
 from seller_platform import interruption
 from seller_platform.cli.installation import Installation, make_home, open_installation
-from seller_platform.cli.marts import build_due, states_of
 from seller_platform.cli.metrics import PORT
 from seller_platform.cli.output import Output
 from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.files import write_for_this_start
+from seller_platform.marts.commands import build_due, states_of
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.demo import connect_local_stack
 from seller_platform.sandbox.commands.fill import accounts_option, months_option

@@ -22,8 +22,8 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.marts.assets import mart_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_asset
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report, report_checks
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key

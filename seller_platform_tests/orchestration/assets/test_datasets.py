@@ -12,12 +12,11 @@ from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.descriptions import describe_dataset, describe_mart
+from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
@@ -182,9 +181,7 @@ def test_a_run_that_waits_for_a_silent_upstream_says_so(platform: Platform, data
 
 
 def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(database: Database) -> None:
-    described = {each.name: describe_dataset(each) for each in DATASETS} | {m.name: describe_mart(m) for m in MARTS}
-
-    for name, description in described.items():
+    for name, description in {each.name: describe_dataset(each) for each in DATASETS}.items():
         query = re.search(r"```sql\n(.+?)```", description, re.DOTALL)
         assert query is not None, name
         assert re.search(r"\*\*A (partition\*\* is|load\*\* replaces)", description), name

@@ -19,7 +19,7 @@ from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
 from seller_platform.orchestration.assets.events import freshness_for
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
-from seller_platform.orchestration.charts.heat_map import MOST_ACCOUNTS
+from seller_platform.orchestration.charts import MOST_ACCOUNTS
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.assets.marts import mart_follower
+from seller_platform.marts.assets import mart_follower
 from seller_platform.orchestration.automation import following
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.derived.builds import build_partition

@@ -1,18 +1,16 @@
-"""Charts as SVG, small enough to be stored in the metadata of an event.
+"""Charts of marts: line charts and bar charts as SVG, small enough to be stored in the metadata of an event.
 
 They have a white background: the Dagster UI shows them as images, which do not follow its theme.
 """
 
 import math
-import re
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from html import escape
 from itertools import cycle, groupby
 
+from seller_platform.orchestration.charts import GRID, INK, ZERO, document, text_at
 from seller_platform.warehouse.derived.declaration import ChartForm
 
 _WIDTH, _LINE_HEIGHT = 720, 320
@@ -23,11 +21,6 @@ _SIZES = ((1e9, 1e9, "bn"), (1e6, 1e6, "m"), (1e4, 1e3, "k"), (0.0, 1.0, ""))
 
 # They differ in lightness, too, for readers who see no difference in hue, and are dark enough for text on white.
 _COLOURS = ("#1d4ed8", "#c2570c", "#0f766e", "#86198f")
-INK, MUTED, _GRID, _ZERO = "#111827", "#4b5563", "#e5e7eb", "#9ca3af"
-_FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
-
-# Characters that XML 1.0 cannot represent.
-_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Value = Decimal | int | float | None
 
@@ -72,12 +65,6 @@ class Figure:
         return low, high if high > low else low + 1
 
 
-def markdown_image(description: str, svg: str) -> str:
-    """Return a chart as an image in Markdown, with its alternative text."""
-    words = re.sub(r"[\[\]\\`*_<>!\s]+", " ", description).strip()
-    return f"![{words}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
-
-
 def chart(figure: Figure, form: ChartForm) -> str:
     """Return a chart with a line, or horizontal bars, for each series."""
     row = len(figure.series) * (_BAR + _BAR_GAP) + _ROW_GAP
@@ -115,7 +102,7 @@ def _lines(figure: Figure) -> Iterator[str]:
 
     for tick in ticks:
         ends = f"x1='{_LEFT}' x2='{_WIDTH - _RIGHT}' y1='{y(tick):.1f}' y2='{y(tick):.1f}'"
-        yield f"<line {ends} stroke='{_GRID if tick else _ZERO}'/>"
+        yield f"<line {ends} stroke='{GRID if tick else ZERO}'/>"
         yield text_at(_LEFT - 8, y(tick) + 4, _short(tick), anchor="end")
     for index in range(0, count, -(-count // _MOST_LABELS)):
         yield text_at(columns[index], _LINE_HEIGHT - 14, _day(figure.labels[index]), anchor="middle")
@@ -146,24 +133,7 @@ def _bars(figure: Figure, row: int) -> Iterator[str]:
                 yield f"<rect x='{left:.1f}' y='{y:.1f}' width='{right - left:.1f}' height='{_BAR}' fill='{colour}'/>"
             yield text_at(right + 6, y + _BAR - 3, "not known" if value is None else _short(value))
     end = _TOP + len(figure.labels) * row - 2
-    yield f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{_TOP - 6}' y2='{end}' stroke='{_ZERO}'/>"
-
-
-def document(title: str, text: str, width: int, height: float, parts: Iterable[str], *, font_size: int = 12) -> str:
-    """Return the SVG of these elements on a white background."""
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height:.0f}' "
-        f"viewBox='0 0 {width} {height:.0f}' role='img' {_FONT} font-size='{font_size}'>"
-        f"<title>{_escape(title)}</title><desc>{_escape(text)}</desc>"
-        f"<rect width='{width}' height='{height:.0f}' rx='6' fill='#ffffff' stroke='{_GRID}'/>"
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def text_at(x: float, y: float, text: str, *, colour: str = MUTED, anchor: str = "start", **attributes: object) -> str:
-    """Return the element of a text; attributes have underscores in place of hyphens."""
-    more = "".join(f" {name.replace('_', '-')}='{value}'" for name, value in attributes.items())
-    return f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}'{more}>{_escape(text)}</text>"
+    yield f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{_TOP - 6}' y2='{end}' stroke='{ZERO}'/>"
 
 
 def _day(label: date | str) -> str:
@@ -178,7 +148,3 @@ def _short(value: Decimal | float) -> str:
     decimals = 0 if not scaled else min(2, max(0, 2 - math.floor(math.log10(abs(scaled)))))
     digits = f"{scaled:,.{decimals}f}"
     return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + suffix
-
-
-def _escape(text: str) -> str:
-    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))

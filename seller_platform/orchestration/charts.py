@@ -1,15 +1,27 @@
-"""The heat map of stored slices, as SVG: a row for each account, a column for each dataset and month."""
+"""Charts as SVG: the heat map of stored slices, and the elements of every chart.
 
-from collections.abc import Iterator, Sequence
+The heat map has a row for each account, and a column for each dataset and month. Charts have a white background: the
+Dagster UI shows them as images, which do not follow its theme.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from html import escape
 from itertools import groupby
 from typing import TypeAlias
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
-from seller_platform.orchestration.charts.figures import INK, document, markdown_image, text_at
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates
+
+INK, MUTED, GRID, ZERO = "#111827", "#4b5563", "#e5e7eb", "#9ca3af"
+"""Colours of texts and lines."""
+_FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
+# Characters that XML 1.0 cannot represent.
+_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 MOST_ACCOUNTS, MOST_MONTHS = 40, 36
 
@@ -102,3 +114,30 @@ def _row(
         hours = (now - min(states.read_at[pair] for pair in pairs)).total_seconds() / 3600
         age = f"{hours:.0f} h" if hours < 100 else count_of(round(hours / 24), "day")  # two digits
     yield text_at(_WIDTH - 20, top + 12, age, anchor="end")
+
+
+def markdown_image(description: str, svg: str) -> str:
+    """Return a chart as an image in Markdown, with its alternative text."""
+    words = re.sub(r"[\[\]\\`*_<>!\s]+", " ", description).strip()
+    return f"![{words}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
+
+
+def document(title: str, text: str, width: int, height: float, parts: Iterable[str], *, font_size: int = 12) -> str:
+    """Return the SVG of these elements on a white background."""
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height:.0f}' "
+        f"viewBox='0 0 {width} {height:.0f}' role='img' {_FONT} font-size='{font_size}'>"
+        f"<title>{_escape(title)}</title><desc>{_escape(text)}</desc>"
+        f"<rect width='{width}' height='{height:.0f}' rx='6' fill='#ffffff' stroke='{GRID}'/>"
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def text_at(x: float, y: float, text: str, *, colour: str = MUTED, anchor: str = "start", **attributes: object) -> str:
+    """Return the element of a text; attributes have underscores in place of hyphens."""
+    more = "".join(f" {name.replace('_', '-')}='{value}'" for name, value in attributes.items())
+    return f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}'{more}>{_escape(text)}</text>"
+
+
+def _escape(text: str) -> str:
+    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))

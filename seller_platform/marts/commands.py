@@ -1,55 +1,40 @@
 """`seller-platform marts`: builds the tables of schema `marts`."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
+from click.shell_completion import CompletionItem
 
-from seller_platform.cli.completion import mart_names
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
-from seller_platform.cli.sync import SliceOptions, account_option, selecting
+from seller_platform.cli.output import Outcome, Output, json_option
+from seller_platform.cli.partitions import (
+    PartitionOutcome,
+    chosen_partitions,
+    partition_name,
+    partition_options,
+    show_partitions,
+)
+from seller_platform.cli.sync import SliceOptions
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import (
     CheckFailedError,
-    NotConnectedError,
     PartsFailedError,
     RequestError,
     SellerPlatformError,
     WarehouseUnavailableError,
     did_you_mean,
 )
-from seller_platform.warehouse.connections.accounts import accounts_named, connections
 from seller_platform.warehouse.derived.builds import Build, build_partition
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived, PartitionState, partition_states
-from seller_platform.warehouse.derived.registry import marts_with
-from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
+from seller_platform.warehouse.derived.registry import MARTS, marts_with
 
-
-class PartitionOutcome(Document, frozen=True):
-    """What became of a partition of a table.
-
-    Attributes:
-        account: Null where the table is of all accounts.
-        month: Null where a partition is all of an account.
-        rows: Null where it was not written.
-        reason: Why it was not written; null where it was.
-    """
-
-    table: str
-    account: str | None
-    month: MonthText | None
-    result: Literal["built", "exported", "failed", "skipped"]
-    rows: int | None
-    reason: str | None
+if TYPE_CHECKING:
+    import dagster as dg
 
 
 class BuildDocument(Outcome, frozen=True):
@@ -63,31 +48,18 @@ class BuildDocument(Outcome, frozen=True):
     failed_checks: list[str]
 
 
-class _AlikePartitions(msgspec.Struct, frozen=True):
-    """The partitions of an account that have the same result, as a record of a table."""
-
-    table: str
-    account: str
-    months: str
-    rows: int | None
-    result: str
-
-
 @click.group(cls=CommandGroup)
 def marts() -> None:
     """Build the tables of schema marts, which are computed from the lists."""
 
 
-partition_options = selecting(
-    account_option,
-    click.option("--month", type=Month(), help="Only this month."),
-    click.option("--from", "first_month", type=Month(), help="First month; by default the first of history."),
-    click.option("--to", "last_month", type=Month(), help="Last month; by default the current one."),
-)
+def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the marts whose names begin so."""
+    return [CompletionItem(each.name, help=each.doc) for each in MARTS if each.name.startswith(incomplete)]
 
 
 @marts.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=mart_names)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_names)
 @partition_options
 @click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
 @json_option(BuildDocument)
@@ -113,22 +85,6 @@ def states_of(
     """Return the partitions of marts, and whether each is current."""
     with installation.database.begin() as connection:
         return [state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)]
-
-
-def chosen_partitions(installation: Installation, selection: SliceOptions) -> tuple[list[str], list[Window]]:
-    """Return the keys of the accounts that the options choose, and the months of history.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-        RequestError: There are no such accounts or months, or some are earlier than history may begin.
-    """
-    database = installation.database
-    if not connections(database):
-        raise NotConnectedError
-    keys = [each.key for each in accounts_named(database, selection.accounts)]
-    since = history_start_in(database, installation.settings)
-    months = months_of_history(selection.first_month, selection.last_month, since)
-    return keys, [each for each in months if each.end > since]
 
 
 def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:
@@ -165,13 +121,19 @@ def build_due(
                 except SellerPlatformError as error:
                     failures[partition_name(mart.table, state.account, state.window)] = error
                 show(len(builds) + len(failures))
-    report_loads(installation, builds)
+    report_to_dagster(installation, builds)
     return builds, failures
 
 
-def partition_name(table: str, account: str | None, month: Window | None) -> str:
-    """Return a partition as sentences name it."""
-    return " of ".join(filter(None, (table, account))) + (f", {month.start:%Y-%m}" if month else "")
+def report_to_dagster(installation: Installation, builds: Sequence[Build]) -> None:
+    """Report loads and builds, as `report_loads` does."""
+
+    def report(instance: "dg.DagsterInstance") -> None:
+        from seller_platform.marts.assets import report_builds  # importing Dagster takes a second
+
+        report_builds(instance, installation.database, builds)
+
+    report_loads(installation, report)
 
 
 def _report(
@@ -215,33 +177,3 @@ def _report(
     output.outcome(BuildDocument(partitions=outcomes, failed_checks=failed_checks), error)
     if not builds:
         output.say("Nothing was built. `--full` builds also what has not changed.")
-
-
-def show_partitions(output: Output, title: str, partitions: Iterable[PartitionOutcome]) -> None:
-    """Print what became of partitions; those of an account with the same result stand in one row."""
-    groups: dict[tuple[str, str, str], list[PartitionOutcome]] = defaultdict(list)
-    for each in partitions:
-        result = each.reason if each.result == "skipped" and each.reason else each.result
-        groups[each.table, each.account or "", result].append(each)
-    records = [
-        _AlikePartitions(
-            table=table,
-            account=account,
-            months=months_of(each.month for each in alike),
-            rows=None if alike[0].rows is None else sum(each.rows or 0 for each in alike),
-            result=result,
-        )
-        for (table, account, result), alike in groups.items()
-    ]
-    output.table(title, records, ("account", "months", "rows", "result"), lambda each: each.table)
-
-
-def months_of(months: Iterable[str | None]) -> str:
-    """Return months as `2026-01 .. 2026-03, 2026-05`."""
-    spans: list[list[date]] = []
-    for month in sorted(date.fromisoformat(f"{month}-01") for month in months if month is not None):
-        if spans and Window.month_of(spans[-1][-1]).end == month:
-            spans[-1].append(month)
-        else:
-            spans.append([month])
-    return ", ".join(" .. ".join(f"{month:%Y-%m}" for month in sorted({span[0], span[-1]})) for span in spans)

@@ -1,11 +1,11 @@
-"""One asset for each mart."""
+"""One asset for each mart, made as `orchestration/assets/derived` does."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 import dagster as dg
 
-from seller_platform.contract import Dataset
+from seller_platform.marts.figures import Figure, chart
 from seller_platform.orchestration.account_names import AccountNames, subject_of
 from seller_platform.orchestration.assets.derived import (
     Made,
@@ -14,12 +14,13 @@ from seller_platform.orchestration.assets.derived import (
     input_versions,
     newest_event,
 )
-from seller_platform.orchestration.assets.descriptions import describe_mart
+from seller_platform.orchestration.assets.descriptions import first_query
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.automation.following import Follower
-from seller_platform.orchestration.charts.figures import Figure, chart, markdown_image
+from seller_platform.orchestration.charts import markdown_image
 from seller_platform.orchestration.failures import foreseen
+from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -27,20 +28,23 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.derived.builds import Build, build_partition, reporting
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived
-from seller_platform.warehouse.derived.registry import MARTS
+from seller_platform.warehouse.derived.registry import marts_with
 from seller_platform.warehouse.derived.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
+
+
+def definitions(component: Mounted) -> Contribution:
+    """Return the assets of the marts whose inputs a component reads."""
+    since, placement = component.history_start, component.placement
+    marts = [each for each in marts_with(component.settings) if {*each.datasets} <= {*component.datasets}]
+    assets = [mart_asset(each, since, placement) for each in marts]
+    return Contribution(dg.Definitions(assets), [mart_follower(each, placement) for each in marts], marts=marts)
 
 
 def mart_follower(mart: Mart, placement: Placement = WHOLE) -> Follower:
     """Return a mart as the sensor builds it."""
     inputs = frozenset(placement.asset_key(each) for each in mart.datasets)
     return Follower(placement.asset_key(mart), mart, Derived.of(mart), inputs)
-
-
-def marts_of(datasets: Collection[Dataset], marts: Sequence[Mart] = MARTS) -> list[Mart]:
-    """Return the marts whose inputs are all among these datasets."""
-    return [mart for mart in marts if all(each.dataset in datasets for each in mart.inputs)]
 
 
 def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
@@ -100,6 +104,20 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
     return derived_asset(
         spec, mart, mart.datasets, builder, placement, done="built", checked=[mart], config_schema=config
     )
+
+
+def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
+    inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
+    partition = "an account and a month" if mart.is_monthly else "an account"
+    since = f"\n  AND {mart.day} >= date_trunc('month', current_date)" if mart.is_monthly else ""
+    paragraphs = (
+        mart.doc,
+        f"**A partition** is {partition}, computed in one transaction from {inputs}.",
+        "**Repair:** load the inputs that a failed check names; the sensor "
+        f"`{placement.name_of('marts_and_exports')}` builds the partition again. *Materialize* builds it at once.",
+        first_query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
+    )
+    return "\n\n".join(paragraphs)
 
 
 def report_builds(instance: dg.DagsterInstance, database: Database, builds: Sequence[Build]) -> None:
