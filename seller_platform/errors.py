@@ -102,15 +102,6 @@ def missing_setting(name: str, purpose: str) -> "SettingsError":
     )
 
 
-def invalid_cost_plan(plan: str, problem: str) -> "RequestError":
-    """Return the error of a cost plan that cannot be read, applied or undone."""
-    return RequestError(
-        f"cost plan {plan}: {problem}",
-        code="InvalidCostPlanError",
-        step="Make another with `seller-platform costs plan`.",
-    )
-
-
 def unknown_schema(version: str, *, first: str) -> "WarehouseError":
     """Return the error for a database that another version of this program made.
 

@@ -1,7 +1,6 @@
 """`seller-platform init`: writes the project file, with every line explained."""
 
 import json
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from textwrap import wrap
@@ -33,18 +32,13 @@ def init(*, output: Output) -> None:
     The commands below this folder and Dagster read it.
     """
     path = Path.cwd() / PROJECT_FILE
-    if not create_atomically(path, "\n".join(_lines()).encode(), 0o666):
-        raise RequestError(f"{path} exists, and stays as it is; edit it, or remove it first")
-    output.result(f"{path} is written. Remove the # of each line that should count.", InitDocument(path=str(path)))
-
-
-def _lines() -> Iterator[str]:
-    yield from (f"# {line}" for line in _HEAD.splitlines())
+    lines = [f"# {line}" for line in _HEAD.splitlines()]
     for name, field in named_in("project").items():
         description = field.description or ""
-        yield ""
-        yield from (f"# {line}" for line in wrap(f"{description[0].upper()}{description[1:]}.", 118))
         value = field.examples[0] if field.examples else field.default
         is_toml = isinstance(value, date) or str(value).startswith("{")
-        yield f"# {name} = {value if is_toml else json.dumps(value)}"
-    yield ""
+        lines += ["", *(f"# {line}" for line in wrap(f"{description[0].upper()}{description[1:]}.", 118))]
+        lines.append(f"# {name} = {value if is_toml else json.dumps(value)}")
+    if not create_atomically(path, "\n".join([*lines, ""]).encode(), 0o666):
+        raise RequestError(f"{path} exists, and stays as it is; edit it, or remove it first")
+    output.result(f"{path} is written. Remove the # of each line that should count.", InitDocument(path=str(path)))

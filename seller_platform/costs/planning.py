@@ -6,9 +6,9 @@ from uuid import uuid4
 
 from seller_platform.contract.cost_periods import periods_agree
 from seller_platform.costs.endpoints import Apis, CostUpstream
-from seller_platform.costs.plans import CostPlan, PlannedCosts, save_plan
+from seller_platform.costs.plans import CostPlan, PlannedCosts, invalid_cost_plan, save_plan
 from seller_platform.costs.sheets import Product, ProductCosts
-from seller_platform.errors import RequestError, first_few, invalid_cost_plan
+from seller_platform.errors import RequestError, first_few
 from seller_platform.warehouse.postgres.database import Database
 
 

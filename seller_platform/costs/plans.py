@@ -18,7 +18,7 @@ from sqlalchemy import func, insert, select, text, update
 
 from seller_platform.contract.cost_periods import Periods
 from seller_platform.costs.tables import COST_PLANS, COST_WRITES
-from seller_platform.errors import RequestError, SellerPlatformError, invalid_cost_plan
+from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 
@@ -281,6 +281,15 @@ def plan_document(plan: CostPlan) -> dict[str, Any]:
             for each in plan.writes
         ],
     }
+
+
+def invalid_cost_plan(plan: str, problem: str) -> RequestError:
+    """Return the error of a cost plan that cannot be read, applied or undone."""
+    return RequestError(
+        f"cost plan {plan}: {problem}",
+        code="InvalidCostPlanError",
+        step="Make another with `seller-platform costs plan`.",
+    )
 
 
 def read_plan(database: Database, named: str) -> CostPlan:

@@ -1,7 +1,6 @@
 """How an account is named beside its key: title, country and currency, in metadata, run tags and texts."""
 
-from collections.abc import Collection, Mapping
-from functools import cached_property
+from collections.abc import Collection
 
 import dagster as dg
 
@@ -17,6 +16,7 @@ class AccountNames:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._read: dict[str, KnownAccount] = {}
+        self._base_urls: dict[str, str] = {}
 
     def get(self, key: str) -> KnownAccount | None:
         """Return the account of a key, retired or not; None where the warehouse has none."""
@@ -32,11 +32,8 @@ class AccountNames:
     def base_url_of(self, key: str) -> str | None:
         """Return the URL of the upstream of an account, or of a connection."""
         account = self.get(key)
+        self._base_urls = self._base_urls or {each.name: each.base_url for each in connections(self.database)}
         return self._base_urls.get(account.connection if account else key)
-
-    @cached_property
-    def _base_urls(self) -> Mapping[str, str]:
-        return {each.name: each.base_url for each in connections(self.database)}
 
 
 def subject_of(key: str, month: Window | None, account: KnownAccount | None) -> str:

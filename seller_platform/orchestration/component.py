@@ -241,9 +241,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
 
         Args:
             context: That of the step; `context.partition_keys` are its accounts, or accounts and months.
-            dataset: The list; `dataset.table` is its table.
-            warehouse: The resource `warehouse`.
-            seller_api: The resource `seller_api`.
 
         Raises:
             dagster.Failure: Some partitions failed; all others are loaded.

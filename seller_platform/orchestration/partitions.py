@@ -107,14 +107,9 @@ def ranges(
         yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
 
 
-def account_partitions(instance: dg.DagsterInstance, name: str = ALL_ACCOUNTS) -> Sequence[str]:
-    """Return every account partition, in Dagster's order."""
-    return instance.get_dynamic_partitions(name)
-
-
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str], name: str = ALL_ACCOUNTS) -> Sequence[str]:
     """Add the account partitions that do not exist yet, and return them. None is ever removed."""
-    new_accounts = sorted(set(accounts) - set(account_partitions(instance, name)))
+    new_accounts = sorted(set(accounts) - set(instance.get_dynamic_partitions(name)))
     if new_accounts:
         instance.add_dynamic_partitions(name, new_accounts)
     return new_accounts

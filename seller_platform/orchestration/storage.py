@@ -11,6 +11,7 @@ settings, so that `dagster.yaml` has neither a path nor a password, and the sche
 `storage: postgres:` of dagster-postgres also works, with `options=-csearch_path=dagster` in its URL.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self, cast
@@ -36,6 +37,8 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import place_of, user_of
+
+_LOG = logging.getLogger(__name__)
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _DELETE = text("DELETE FROM event_logs WHERE run_id = :run_id AND event = :event")
@@ -93,7 +96,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
             with Database(url, connections=1) as database:
-                for attempt in _again_after_restart(lambda error: isinstance(error, WarehouseUnavailableError)):
+                for attempt in _again_after_restart(_is_starting):
                     with attempt:
                         migrate(database)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
@@ -178,6 +181,13 @@ class _EventLogStorage(PostgresEventLogStorage):
                     with self.index_connection() as connection:
                         connection.execute(_DELETE, {"run_id": event.run_id, "event": dg.serialize_value(event)})
                 super().store_event(event)
+
+
+def _is_starting(error: Exception) -> bool:
+    """Whether the server is away, which is logged."""
+    if isinstance(error, WarehouseUnavailableError):
+        _LOG.warning("%s Attempts go on for half a minute.", error)
+    return isinstance(error, WarehouseUnavailableError)
 
 
 def _is_lost(error: Exception) -> bool:

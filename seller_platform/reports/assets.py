@@ -23,7 +23,6 @@ from seller_platform.orchestration.assets.events import dataset_asset, load_even
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, PartitionLoop, foreseen
 from seller_platform.orchestration.mounting import Contribution, Mounted
-from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource, wait_log
 from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
@@ -142,7 +141,7 @@ def report_definitions(
         database = warehouse.database
         # Dagster ends an evaluation after 60 s.
         polls = poll_due(seller_api.api, database, clock=clock, seconds=40.0, limit=400)
-        listed = frozenset(account_partitions(context.instance, placement.accounts_name))
+        listed = frozenset(context.instance.get_dynamic_partitions(placement.accounts_name))
         requests = tuple(_run_requests(warehouse.names, context.instance, listed, clock()))
         yield from requests
         if not requests:

@@ -14,7 +14,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from seller_platform.contract import DATASETS, dataset_named
 from seller_platform.errors import SettingsError
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.orchestration.partitions import account_partitions, add_accounts, asset_key, partition_key
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
@@ -439,7 +439,7 @@ def test_only_chosen_accounts_are_read_judged_and_scheduled(
     assert {(str(each.asset_selection), each.tags["seller_platform/account"]) for each in requests} == {
         (str([orders]), KEYS[1])
     }
-    assert account_partitions(loaded.instance, "shop_market_selected_accounts") == [KEYS[1]]
+    assert loaded.instance.get_dynamic_partitions("shop_market_selected_accounts") == [KEYS[1]]
     reported = newest_checks(loaded.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))
     assert (executed.partition, executed.metadata["slices"].value) == (None, len(MONTHS))
     assert reported[ROW_COUNT].metadata["slices"].value == len(MONTHS)

@@ -85,7 +85,7 @@ def test_an_instance_opens_although_the_server_is_still_starting(
             runs = instance.get_runs_count()
 
     assert runs == 0
-    assert "Trying again in 1 s." in caplog.messages[0]
+    assert "Attempts go on for half a minute." in caplog.messages[0]
 
 
 def _execute(database: Database, statements: str) -> None:

@@ -9,9 +9,9 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_838,
-    "cli": 5_118,
-    "orchestration": 4_529,
+    "root": 2_829,
+    "cli": 5_090,
+    "orchestration": 4_512,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
@@ -20,9 +20,9 @@ BUDGETS = {
     "client": 3_756,
     "warehouse": 10_777,
     "contract": 1_223,
-    "costs": 1_468,
+    "costs": 1_477,
     "ledgers": 288,
-    "reports": 1_316,
+    "reports": 1_315,
     "lake": 1_007,
     "sampling": 687,
     "books": 1_848,

@@ -79,7 +79,14 @@ def run(*, new_password: bool, output: Output) -> None:
         save_reader(installation.database, CLIENT_USER, password)
         server = embedded_server(settings.home, settings.root_data_folder)
         with suppress(KeyboardInterrupt):
-            _show(output, server.port, password)
+            secret, port = quote(password, safe=""), server.port
+            full = f"postgresql://{CLIENT_USER}:{secret}@{LOOPBACK}:{port}/{WAREHOUSE}"
+            psql = f"PGPASSWORD={secret} psql postgresql://{CLIENT_USER}@{LOOPBACK}:{port}/{WAREHOUSE}"
+            output.document(DesktopLogin(url=full, psql=psql))
+            parts = {"Host": LOOPBACK, "Port": port, "Database": WAREHOUSE, "User": CLIENT_USER, "Password": password}
+            for name, value in {"URL": full, "psql": psql, **parts}.items():
+                output.line(f"{name:<9} {value}")
+            output.line("This login reads; it changes no table. Ctrl-C ends it.")
             while not threading.Event().wait(1.0):
                 if server.revive():
                     output.say(f"PostgreSQL ended unexpectedly and is started again, on port {server.port}.")
@@ -100,18 +107,3 @@ def url(*, with_password: bool, output: Output) -> None:
     output.line(shown)
     if is_embedded:
         output.say("The embedded server runs while a program uses it; `seller-platform database run` keeps it up.")
-
-
-def _show(output: Output, port: int, password: str) -> None:
-    """Print how a desktop client and psql connect."""
-    secret = quote(password, safe="")
-    address = f"postgresql://{CLIENT_USER}@{LOOPBACK}:{port}/{WAREHOUSE}"
-    psql = f"PGPASSWORD={secret} psql {address}"
-    full = f"postgresql://{CLIENT_USER}:{secret}@{LOOPBACK}:{port}/{WAREHOUSE}"
-    output.document(DesktopLogin(url=full, psql=psql))
-    output.line(f"URL       {full}")
-    output.line(f"psql      {psql}")
-    parts = {"Host": LOOPBACK, "Port": port, "Database": WAREHOUSE, "User": CLIENT_USER, "Password": password}
-    for name, value in parts.items():
-        output.line(f"{name:<9} {value}")
-    output.line("This login reads; it changes no table. Ctrl-C ends it.")

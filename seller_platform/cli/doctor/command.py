@@ -153,13 +153,14 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     """Yield whether Dagster's instance works, a daemon runs, and every account has a partition."""
     # Dagster alone takes a second to import.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
-    from seller_platform.orchestration.partitions import account_partitions
+    from seller_platform.orchestration.partitions import ALL_ACCOUNTS
 
     try:
         home = dagster_home(settings.home)
         with open_instance(settings.home) as instance:
             parts = instance.get_daemon_statuses().values()
-            queue, partitions = instance.get_concurrency_config().run_queue_config, account_partitions(instance)
+            queue = instance.get_concurrency_config().run_queue_config
+            partitions = instance.get_dynamic_partitions(ALL_ACCOUNTS)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         message = str(error).strip().partition("\n")[0]
         yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "fix dagster.yaml")

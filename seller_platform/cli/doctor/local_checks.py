@@ -91,12 +91,7 @@ def examine_home(home: Path) -> Iterator[Finding]:
 
 
 def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
-    """Yield where the data of root's embedded server lies, and what others have left there.
-
-    Args:
-        server: The folder of the embedded server in the home folder.
-        root_data: The folder with the data of all of root's servers.
-    """
+    """Yield where the data of root's embedded server lies, and what other servers have left in root's folder."""
     subject = "data of the embedded server"
     if (server / "data").is_symlink():
         data = (server / "data").readlink()

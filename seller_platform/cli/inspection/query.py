@@ -82,7 +82,15 @@ def query(
         elif output.as_json:
             _print_json(result)
         else:
-            _print_table(result, limit, output)
+            rows = list(islice((row for block in result.blocks for row in block), limit + 1))
+            shown = [["–" if cell is None else printable(cell) for cell in row] for row in rows[:limit]]
+            numbers = {index for index, column in enumerate(result.columns) if column.kind in _NUMBERS}
+            if not result.columns:
+                raise statement_error("the statement returns no columns")
+            output.cells("", list(map(printable, result.names)), shown, numbers)
+            count = count_of(len(shown), "row")
+            more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
+            output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")
 
 
 def _text(statement: str | None, file: Path | None) -> str:
@@ -135,15 +143,3 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
     if column.kind in ("timestamp", "timestamptz") and value[:1].isdigit():
         value = re.sub(r"\+00$", "Z", value.replace(" ", "T", 1))
     return json.dumps(value, ensure_ascii=False)
-
-
-def _print_table(result: Result, limit: int, output: Output) -> None:
-    rows = list(islice((row for block in result.blocks for row in block), limit + 1))
-    shown = [["–" if cell is None else printable(cell) for cell in row] for row in rows[:limit]]
-    numbers = {index for index, column in enumerate(result.columns) if column.kind in _NUMBERS}
-    if not result.columns:
-        raise statement_error("the statement returns no columns")
-    output.cells("", list(map(printable, result.names)), shown, numbers)
-    count = count_of(len(shown), "row")
-    more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
-    output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")

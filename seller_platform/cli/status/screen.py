@@ -240,11 +240,20 @@ def _painted(text: str, colour: Colour) -> str:
 
 
 def findings(status: StatusDocument) -> list[Notice]:
-    """Return what needs attention: a finding for each problem, whose datasets are named together."""
+    """Return what needs attention: a notice for each problem, whose datasets are named together, and restatements."""
     groups: dict[tuple[object, ...], list[Problem]] = {}
     for each in status.problems:
         groups.setdefault((each.kind, each.severity, each.message, each.acknowledged_by), []).append(each)
-    return [*(_notice(status, group) for group in groups.values()), *_restated(status)]
+    notices = [_notice(status, group) for group in groups.values()]
+    for change in status.since_yesterday.restatements:
+        month = f" {change.first_day:%Y-%m}" if f"{change.first_day:%Y-%m}" == f"{change.last_day:%Y-%m}" else ""
+        days = "..".join(map(str, sorted({change.first_day, change.last_day})))
+        amount = "" if change.amount is None else f"{change.amount_name} {change.amount:+,f}; "
+        rows = f"{count_of(change.rows_came, 'row')} came, {change.rows_went:,} went"
+        text = f"{change.dataset} of {with_title(change.account, status.titles)}, {days}: {amount}{rows}"
+        command = f"seller-platform diff {change.dataset} {change.account}{month}"
+        notices.append(Notice("restated", Colour.HEADING, text, command))
+    return notices
 
 
 def _notice(status: StatusDocument, group: Sequence[Problem]) -> Notice:
@@ -285,13 +294,3 @@ def _command_of(group: Sequence[Problem]) -> str:
     if named := _COMMAND.search(f"{first.next_step or ''} {first.message}"):
         return named[1]
     return f"{_LISTED} WHERE kind = '{first.kind}'\""
-
-
-def _restated(status: StatusDocument) -> Iterator[Notice]:
-    for each in status.since_yesterday.restatements:
-        month = f" {each.first_day:%Y-%m}" if f"{each.first_day:%Y-%m}" == f"{each.last_day:%Y-%m}" else ""
-        days = f"{each.first_day}" if each.first_day == each.last_day else f"{each.first_day}..{each.last_day}"
-        amount = "" if each.amount is None else f"{each.amount_name} {each.amount:+,f}; "
-        rows = f"{count_of(each.rows_came, 'row')} came, {each.rows_went:,} went"
-        text = f"{each.dataset} of {with_title(each.account, status.titles)}, {days}: {amount}{rows}"
-        yield Notice("restated", Colour.HEADING, text, f"seller-platform diff {each.dataset} {each.account}{month}")

@@ -18,30 +18,25 @@ def foreseen_error(error: BaseException) -> SellerPlatformError | None:
     """Return the error that names cause and next step; None for bugs of this program."""
     settings, seen = None, set()
     cause: BaseException | None = error
+    database = {"where": "the database", "user": SUPERUSER}
     with suppress(SellerPlatformError):
         settings = read_settings()
+        if settings.database_url is not None:
+            url = parsed_url(settings.database_url.get_secret_value())
+            database = {"user": user_of(url), "where": place_of(url)}
+        elif has_database(settings.home):
+            data = settings.home / EMBEDDED_FOLDER / DATA
+            database["where"] = str(data.resolve() / WAREHOUSE)
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, SellerPlatformError):
             return cause
-        if refusal := refusal_of(cause, **_database(settings)):
+        if refusal := refusal_of(cause, **database):
             return refusal
         if isinstance(cause, OSError) and (of_file := _error_of_file(cause, settings)):
             return of_file
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
-
-
-def _database(settings: Settings | None) -> dict[str, str]:
-    """Return where the warehouse is, and its user."""
-    with suppress(SellerPlatformError):
-        if settings is not None and settings.database_url is not None:
-            url = parsed_url(settings.database_url.get_secret_value())
-            return {"user": user_of(url), "where": place_of(url)}
-        if settings is not None and has_database(settings.home):
-            data = settings.home / EMBEDDED_FOLDER / DATA
-            return {"where": str(data.resolve() / WAREHOUSE), "user": SUPERUSER}
-    return {"where": "the database", "user": SUPERUSER}
 
 
 def _error_of_file(error: OSError, settings: Settings | None) -> SellerPlatformError | None:

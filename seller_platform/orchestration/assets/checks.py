@@ -212,13 +212,7 @@ def _judgement_of(
     titles: Mapping[str, str],
     placement: Placement,
 ) -> dg.AssetCheckResult:
-    """Return the result of a rule over everything it was applied to. What a person knows is a warning.
-
-    Args:
-        checked: What was checked, such as `36,000 slices`.
-        titles: The titles of accounts, by key.
-        placement: That of the component, whose jobs are named.
-    """
+    """Return the result of a rule over what was checked, such as `36,000 slices`. What a person knows is a warning."""
     if not broken:
         kept = f"{rule.doc} That is true of {checked}."
         return dg.AssetCheckResult(check_name=rule.name, passed=True, description=kept, metadata=facts)

@@ -19,7 +19,6 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
-from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, under_way
@@ -99,7 +98,7 @@ def following_definitions(
             yield dg.SkipReason("nothing was loaded or built since nothing was due")
             return
 
-        listed = account_partitions(context.instance, placement.accounts_name)
+        listed = context.instance.get_dynamic_partitions(placement.accounts_name)
         months = list(Window(history_start.replace(day=1), Window.month_of(now.date()).end).months())
         begun, first = (last, listed.index(last.follows)) if last.follows in listed else (_Round(newest, now), 0)
         of_account = sum(len(months) if each.derived.is_monthly else 1 for each in followers)

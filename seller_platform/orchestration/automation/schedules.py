@@ -21,7 +21,6 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, run_requests
 from seller_platform.orchestration.failures import ForeseenError
-from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import REFRESH_CRON, WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import under_way
@@ -48,11 +47,9 @@ _RUNS_PER_TICK = 100
 def schedule_definitions(
     history_start: date, datasets: Sequence[Dataset] = REFRESHED, placement: Placement = WHOLE
 ) -> dg.Definitions:
-    """Return the schedules of lists and costs; they need the resource `warehouse`.
+    """Return the schedules of datasets that have assets; they need the resource `warehouse`.
 
-    Args:
-        history_start: The first day of interest: days from it on that were never read are due.
-        datasets: The datasets that have assets. A sensor discovers the accounts.
+    Days from the start of history on that were never read are due. A sensor discovers the accounts.
     """
 
     def schedule(
@@ -80,7 +77,7 @@ def schedule_definitions(
             )
             postpone(database, division)
             reason = reason_of(division.later)
-            listed = account_partitions(context.instance, placement.accounts_name)
+            listed = context.instance.get_dynamic_partitions(placement.accounts_name)
             planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]
             yield from run_requests(planned, placement, warehouse.names)
             if not planned:

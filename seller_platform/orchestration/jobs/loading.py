@@ -22,7 +22,6 @@ from seller_platform.ingest.loads.planner import Division, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, run_requests
 from seller_platform.orchestration.automation.schedules import reason_of
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, Month, foreseen
-from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts, accounts_named
@@ -67,12 +66,7 @@ class ExtendHistory(CheckedConfig):
 def loading_definitions(
     history_start: date, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
 ) -> dg.Definitions:
-    """Return both jobs and the sensor; they need the resource `warehouse`.
-
-    Args:
-        history_start: The first day of history of the definitions.
-        datasets: The datasets that have assets.
-    """
+    """Return both jobs and the sensor, of datasets that have assets; they need the resource `warehouse`."""
     refreshed = [dataset for dataset in REFRESHED if dataset in datasets]
 
     def planned(config: RefreshNow, warehouse: WarehouseResource, now: datetime) -> tuple[Planner, Division]:
@@ -114,7 +108,7 @@ def loading_definitions(
         records = context.instance.get_run_records(
             ended, limit=_RUNS_AT_ONCE, order_by="update_timestamp", ascending=True
         )
-        listed, count = account_partitions(context.instance, placement.accounts_name), 0
+        listed, count = context.instance.get_dynamic_partitions(placement.accounts_name), 0
         for record in records:
             run = record.dagster_run
             config: Any = run.run_config
