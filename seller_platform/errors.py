@@ -310,7 +310,6 @@ class ReauthorizationRequiredError(SellerPlatformError):
     exit_code = 3
 
     def __init__(self, connection: str, reason: str) -> None:
-        self.connection, self.reason = connection, reason
         step = f"Run `{connect_command(connection)}`."
         super().__init__(f"connection {connection!r} must be authorised again: {reason}", step=step)
 
@@ -577,7 +576,7 @@ class ReadingHeldError(CheckFailedError):
     )
 
     def __init__(self, what: str, reason: str, load_id: int) -> None:
-        self.what, self.reason, self.load_id = what, reason, load_id
+        self.load_id = load_id
         step = (
             "The stored rows stay, the reading is held. Compare with the upstream, then publish it with "
             f"`seller-platform accept {load_id}` or the job accept_held of the Dagster UI, or wait: each refresh reads "

@@ -13,7 +13,7 @@ settings, so that `dagster.yaml` has neither a path nor a password, and the sche
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, cast
 
 import dagster as dg
@@ -96,7 +96,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
             with Database(url, connections=1) as database:
-                for attempt in _again_after_restart(_is_starting):
+                for attempt in _attempts():
                     with attempt:
                         migrate(database)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
@@ -175,7 +175,7 @@ class _EventLogStorage(PostgresEventLogStorage):
 
         It stores an event in several transactions. What a lost connection may have left of it is deleted before.
         """
-        for attempt in _again_after_restart(_is_lost):
+        for attempt in _attempts():
             with attempt:
                 if attempt.num > 1:
                     with self.index_connection() as connection:
@@ -183,19 +183,14 @@ class _EventLogStorage(PostgresEventLogStorage):
                 super().store_event(event)
 
 
-def _is_starting(error: Exception) -> bool:
-    """Whether the server is away, which is logged."""
+def _attempts() -> Iterator[stamina.Attempt]:
+    """Yield attempts until one succeeds, for as long as the server restarts. Thus a restart fails no run."""
+    return iter(stamina.retry_context(_is_away, attempts=6, timeout=None, wait_initial=1, wait_max=15, wait_jitter=0))
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether the server could not be reached, or a connection was lost."""
     if isinstance(error, WarehouseUnavailableError):
         _LOG.warning("%s Attempts go on for half a minute.", error)
-    return isinstance(error, WarehouseUnavailableError)
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether a connection was lost, or the server could not be reached for seconds."""
-    is_invalid = isinstance(error, DBAPIError) and error.connection_invalidated
-    return is_invalid or isinstance(error, DagsterPostgresException)
-
-
-def _again_after_restart(is_passing: Callable[[Exception], bool]) -> Iterator[stamina.Attempt]:
-    """Yield attempts until one succeeds, for as long as the server restarts. Thus a restart fails no run."""
-    return iter(stamina.retry_context(is_passing, attempts=6, timeout=None, wait_initial=1, wait_max=15, wait_jitter=0))
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    return is_lost or isinstance(error, WarehouseUnavailableError | DagsterPostgresException)

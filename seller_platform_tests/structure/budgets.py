@@ -9,9 +9,9 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_829,
-    "cli": 5_090,
-    "orchestration": 4_512,
+    "root": 2_828,
+    "cli": 5_075,
+    "orchestration": 4_502,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,

@@ -112,13 +112,11 @@ def _grant(
         return failed(subject, error)
     if refused is not None:
         return fail(subject, f"its grant is no longer accepted: {refused}", again)
+    grant = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}"
     if now >= pair.dies_at - WARN_BEFORE_DEATH:
-        message = (
-            f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not accepted after {pair.dies_at:%Y-%m-%d}"
-        )
-        return warn(subject, message, "`seller-platform sync`")
+        return warn(subject, f"{grant} and is not accepted after {pair.dies_at:%Y-%m-%d}", "`seller-platform sync`")
     if now >= pair.expires_at or not is_reached:
-        return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
+        return ok(subject, f"{grant}; it was not tried")
     return _trial(name, upstream, pair, database)
 
 

@@ -34,7 +34,7 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
         yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")
     yield from examine_home(settings.home)
     yield from examine_root_data(settings.home / EMBEDDED_FOLDER, settings.root_data_folder)
-    yield from examine_key(settings)
+    yield examine_key(settings)
     for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
 
@@ -67,11 +67,8 @@ def examine_home(home: Path) -> Iterator[Finding]:
         return
     typed = quote(str(home))
     if not _is_writable(home):
-        yield fail(
-            subject,
-            f"{home} cannot be written",
-            f"`chown $(id -u) {typed}`, or set SELLER_PLATFORM_HOME to another folder",
-        )
+        step = f"`chown $(id -u) {typed}`, or set SELLER_PLATFORM_HOME to another folder"
+        yield fail(subject, f"{home} cannot be written", step)
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -83,11 +80,8 @@ def examine_home(home: Path) -> Iterator[Finding]:
     spools = (home / "grants").glob("*") if (home / "grants").is_dir() else ()
     for path in (*spools, *home.glob("secret.key")):
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            yield fail(
-                subject,
-                f"others may read {path}",
-                f"`chmod 600 {quote(str(path))}`, then `seller-platform keys rotate`",
-            )
+            step = f"`chmod 600 {quote(str(path))}`, then `seller-platform keys rotate`"
+            yield fail(subject, f"others may read {path}", step)
 
 
 def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
@@ -102,29 +96,22 @@ def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
         yield warn(subject, text, f"`seller-platform database remove {' '.join(folders)}`, unless they were moved")
 
 
-def examine_key(settings: Settings) -> Iterator[Finding]:
-    """Yield whether there is a key, and only one."""
+def examine_key(settings: Settings) -> Finding:
+    """Return whether there is a key, and only one."""
     subject, path = "secret key", key_file(settings.home)
     if settings.secret_key is None and not path.exists():
-        yield ok(subject, f"{path} is created on first use")
-        return
+        return ok(subject, f"{path} is created on first use")
     where = "SELLER_PLATFORM_SECRET_KEY" if settings.secret_key is not None else str(path)
     text = settings.secret_key.get_secret_value() if settings.secret_key is not None else path.read_text()
     try:
         count = len(split_keys(text))
     except InvalidSettingError:
-        yield fail(
-            subject, f"the content of {where} is not a Fernet key", f"set {where} to the key grants were stored with"
-        )
-        return
+        step = f"set {where} to the key grants were stored with"
+        return fail(subject, f"the content of {where} is not a Fernet key", step)
     if count == 1:
-        yield ok(subject, where)
-    else:
-        yield warn(
-            subject,
-            f"{where} holds {count_of(count, 'key')}: a change of keys is not finished",
-            "`seller-platform keys rotate`",
-        )
+        return ok(subject, where)
+    message = f"{where} holds {count_of(count, 'key')}: a change of keys is not finished"
+    return warn(subject, message, "`seller-platform keys rotate`")
 
 
 def examine_disk(subject: str, free_bytes: int, folder: Path) -> Finding:

@@ -89,12 +89,7 @@ _RULES = (
         {"keyless"},
         applies_to=lambda dataset: bool(dataset.key) and dataset.source is not Source.REPORT,
     ),
-    SliceRule(
-        "keys_are_unique",
-        "No two rows have the same key.",
-        {"duplicated"},
-        applies_to=lambda dataset: bool(dataset.key),
-    ),
+    SliceRule("keys_are_unique", "No two rows have the same key.", {"duplicated"}, lambda dataset: bool(dataset.key)),
     SliceRule(
         "fields_are_known",
         "The upstream sends the declared fields, with the declared kinds, and no others.",

@@ -143,15 +143,15 @@ def test_a_secret_file_that_others_can_read(tmp_path: Path, name: str) -> None:
 def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = key_file(tmp_path / "home")
 
-    missing = only(examine_key(read_settings()), FindingLevel.OK)
+    missing = only([examine_key(read_settings())], FindingLevel.OK)
     secret_box(file.parent, None)
-    sound = only(examine_key(read_settings()), FindingLevel.OK)
+    sound = only([examine_key(read_settings())], FindingLevel.OK)
     write_keys(file, (new_key(), new_key()))
-    rotating = only(examine_key(read_settings()), FindingLevel.WARN)
+    rotating = only([examine_key(read_settings())], FindingLevel.WARN)
     file.write_text("canary")
-    broken = only(examine_key(read_settings()), FindingLevel.FAIL)
+    broken = only([examine_key(read_settings())], FindingLevel.FAIL)
     monkeypatch.setenv("SELLER_PLATFORM_SECRET_KEY", "canary")
-    wrong = only(examine_key(read_settings()), FindingLevel.FAIL)
+    wrong = only([examine_key(read_settings())], FindingLevel.FAIL)
 
     assert "created on first use" in missing.message
     assert sound.message == str(file)
