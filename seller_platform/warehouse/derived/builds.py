@@ -41,12 +41,7 @@ _Driver = psycopg.Connection[Any]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check of a partition.
-
-    Attributes:
-        contradictions: How many rows its query returned.
-        examples: The first of them.
-    """
+    """The result of a check of a partition: how many rows contradict it, and the first of them."""
 
     check: MartCheck
     contradictions: int

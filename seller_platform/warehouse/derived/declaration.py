@@ -62,12 +62,7 @@ class Input:
 
 @dataclass(frozen=True)
 class MartParameter:
-    """A number that the query of a mart takes; a run may choose another value.
-
-    Attributes:
-        doc: One sentence: what it does.
-        minimum: The smallest value that makes sense.
-    """
+    """A number that the query of a mart takes; a run may choose another value within its bounds."""
 
     name: str
     default: int
@@ -214,9 +209,10 @@ class Mart:
         bindings: dict[str, Any] = {"account": account, **parameters}
         if not self.is_monthly:
             if window is not None:
-                raise RequestError(f"{self.name} is built for a whole account, not for {window}. Leave the window out")
+                problem = f"{self.name} is built for a whole account, not for {window}"
+                raise RequestError(problem, step="Leave the window out.")
             return bindings
         if window is None or window != Window.month_of(window.start):
             problem = f"{self.name} is built month by month, and {window} is not one"
-            raise RequestError(f"{problem}. Pass Window.month_of(day)")
+            raise RequestError(problem, step="Pass Window.month_of(day).")
         return {**bindings, "first_day": window.start, "end_day": window.end}

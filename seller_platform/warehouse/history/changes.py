@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -154,19 +155,17 @@ def compared(
     went = list(_without(former, present))
     if not dataset.key:
         return came, went, []
-    names = (*dataset.key, *(tag.name for tag in dataset.tags))
-    by_key: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    key = itemgetter(*dataset.key, *(tag.name for tag in dataset.tags))
+    by_key: dict[Any, list[Row]] = defaultdict(list)
     for row in went:
-        by_key[tuple(row[name] for name in names)].append(row)
+        by_key[key(row)].append(row)
     changed, new = [], []
     for row in came:
-        versions = by_key[tuple(row[name] for name in names)]
-        if versions:
+        if versions := by_key[key(row)]:
             changed.append(ChangedRow(versions.pop(0), row))
         else:
             new.append(row)
-    paired = Counter(id(each.before) for each in changed)
-    return new, [row for row in went if id(row) not in paired], changed
+    return new, [row for versions in by_key.values() for row in versions], changed
 
 
 def _without(rows: Sequence[Row], others: Sequence[Row]) -> Iterator[Row]:

@@ -134,14 +134,7 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class RowsApart:
-    """What a list and the stored rows do not have in common, by value.
-
-    Attributes:
-        listed: How many rows are listed, and not stored.
-        stored: How many are stored, and not listed.
-        first_listed: The first of the rows that are not stored, by column.
-        first_stored: The first of those that are not listed.
-    """
+    """What a list and the stored rows do not have in common, by value: how many rows of each, and the first ones."""
 
     listed: int
     stored: int

@@ -29,32 +29,34 @@ _SHARE_OF_A_SLICE = 0.9
 # Of each slice: the newest receipt of the same days, else that of the days that are most nearly as many, of the account
 # if it has any. Only these are read, by index: days that are read every 15 minutes have thousands.
 _RECEIPTS = """
-    SELECT slice.number, receipt.*
+    SELECT slice.number, receipt.is_same, receipt.days, receipt.requests, receipt.rows, receipt.seconds
     FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:afters AS date[]))
          WITH ORDINALITY AS slice (dataset, account, first, after, number)
-    CROSS JOIN LATERAL (
-        SELECT is_same, days, requests, rows, seconds FROM ({}) AS candidate
-        ORDER BY is_same DESC, abs(days - (slice.after - slice.first)), id DESC LIMIT 1
-    ) AS receipt
+    LEFT JOIN LATERAL ({own}) AS own ON true
+    CROSS JOIN LATERAL (SELECT own.* WHERE own.id IS NOT NULL UNION ALL ({of_others})) AS receipt
 """
-_CANDIDATE = """
-    (SELECT id, {} AS is_same, window_end - window_start AS days, requests, rows,
-            extract(epoch FROM greatest(finished_at - started_at, '0'))::float8 AS seconds
-     FROM platform.readings AS reading
-     WHERE reading.dataset = slice.dataset AND {} AND {}
-     ORDER BY {} LIMIT 1)
+_NEAREST = """
+    SELECT id, window_start = slice.first AND window_end = slice.after AS is_same, window_end - window_start AS days,
+           requests, rows, extract(epoch FROM greatest(finished_at - started_at, '0'))::float8 AS seconds
+    FROM ({}) AS candidate
+    ORDER BY is_same DESC, abs(window_end - window_start - (slice.after - slice.first)), id DESC LIMIT 1
 """
-_OWN = "{}.account = slice.account"
-_OF_OTHERS = "NOT EXISTS (SELECT FROM platform.readings AS own WHERE own.dataset = slice.dataset AND {})"
+_CANDIDATE = "(SELECT * FROM platform.readings WHERE dataset = slice.dataset AND {} ORDER BY {} LIMIT 1)"
 _DAYS, _WANTED = "window_end - window_start", "slice.after - slice.first"
-_LIKE = ((f"{_DAYS} <= {_WANTED}", f"{_DAYS} DESC, id DESC"), (f"{_DAYS} > {_WANTED}", f"{_DAYS}, id DESC"))
-_CANDIDATES = [
+_MORE = f"""
+    SELECT min({_DAYS}) FROM platform.readings WHERE dataset = slice.dataset AND {{of}} AND {_DAYS} > {_WANTED}
+"""  # noqa: S608  # constants
+_FORMS = (
     # The sum keeps PostgreSQL from reading all receipts by their number.
-    (True, _OWN.format("reading"), "window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),
-    *((False, _OWN.format("reading"), *like) for like in _LIKE),
-    *((False, _OF_OTHERS.format(_OWN.format("own")), *like) for like in _LIKE),
-]
-_EXPECTED = text(_RECEIPTS.format(" UNION ALL ".join(_CANDIDATE.format(*each) for each in _CANDIDATES)))
+    ("{of} AND window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),
+    (f"{{of}} AND {_DAYS} <= {_WANTED}", f"{_DAYS} DESC, id DESC"),
+    (f"{{of}} AND {_DAYS} = ({_MORE})", "id DESC"),
+)
+_OWN, _OF_OTHERS = (
+    _NEAREST.format(" UNION ALL ".join(_CANDIDATE.format(form.format(of=of), order) for form, order in forms))
+    for of, forms in (("account = slice.account", _FORMS), ("own.id IS NULL", _FORMS[1:]))
+)
+_EXPECTED = text(_RECEIPTS.format(own=_OWN, of_others=_OF_OTHERS))
 
 
 class Basis(StrEnum):

@@ -41,12 +41,7 @@ _PARTITIONED = [dataset for dataset in DATASETS if dataset.slicing is not Slicin
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was removed, or would be.
-
-    Attributes:
-        rows: Rows of snapshots, by dataset.
-        receipts: Receipts of loads, builds and reports.
-    """
+    """How many rows of snapshots are removed, or would be, by dataset, and how many receipts of anything."""
 
     rows: dict[str, int]
     receipts: int

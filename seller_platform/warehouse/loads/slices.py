@@ -51,7 +51,6 @@ class SliceChange:
 
     Attributes:
         days: What changed, by local day, as `changed_days` returns it; None for a first load.
-        moved: Whether any row came or went.
     """
 
     before: Sums | None
@@ -65,8 +64,7 @@ class SliceChange:
 class Load:
     """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs.
 
-    Args:
-        by_value: On whose behalf stored rows are compared by value, not by the hashes that were stored with them.
+    If it is `by_value` on behalf of somebody, stored rows are compared by value, not by their hashes.
     """
 
     def __init__(
@@ -195,11 +193,7 @@ class Load:
         return replace(part, facts=replace(part.facts, notes={**part.facts.notes, "repaired": repair}))
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
-        """Make the stored slice what it was before a load, and write a receipt of its own.
-
-        Args:
-            undone: The load; later loads of its window are undone with it.
-        """
+        """Make the stored slice what it was before a load and the later ones, and write a receipt of its own."""
         dataset, inside = self.slice.dataset, self.slice.inside
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             pending = PendingRows(cursor, dataset, self.slice.owned)
@@ -213,11 +207,7 @@ class Load:
             return self._receipted(part, replace(change, moved=True), undone)
 
     def _receipted(self, part: ReadingPart, change: SliceChange, previous: Receipt | None) -> Receipt:
-        """Write the receipt and return it; capabilities follow changed rows.
-
-        Args:
-            previous: The last load of any of the days; None before the first one.
-        """
+        """Write the receipt and return it; capabilities follow changed rows. The first load has none before it."""
         account, window, facts, doubt = self.slice.account, part.slice.window, part.facts, part.doubt
         rows, digest, changed = self.spool.count, self.spool.digest, previous is None or change.moved
         if doubt is not None:

@@ -36,12 +36,7 @@ class Spool:
     """
 
     def __init__(self, name: str, account: str, load_id: int, known: Mapping[bytes, PageFacts] = NO_PAGES) -> None:
-        """Open an empty spool.
-
-        Args:
-            name: Names the slice in errors.
-            account: Whose rows they are, unless `write` names another.
-        """
+        """Open an empty spool for rows of an account, unless `write` names another; errors have the slice's name."""
         self.load_id, self.known = load_id, known
         self._name, self._account = name, account
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}

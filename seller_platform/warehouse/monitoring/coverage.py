@@ -65,15 +65,10 @@ def coverage(
     datasets: Sequence[Dataset] = REFRESHED,
     listed: Sequence[KnownAccount] | None = None,
 ) -> list[Coverage]:
-    """Return what should be stored or is stored, by dataset and account.
+    """Return what should be stored or is stored since the first day of history, by dataset and account.
 
-    Every account that is listed should have every dataset that is refreshed, and every connection its accounts. Other
-    datasets, and accounts that are retired, have a line only if something of them was loaded.
-
-    Args:
-        since: The first day of history.
-        datasets: Those that are read.
-        listed: The accounts that are read; by default all that are listed today.
+    Every account that is listed should have every dataset that is read, by default all that are refreshed, and every
+    connection its accounts. Others have a line only if something of them was loaded.
     """
     listed = accounts(database) if listed is None else listed
     expected = {(dataset.name, account.key) for account in listed for dataset in datasets}

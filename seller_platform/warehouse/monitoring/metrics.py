@@ -122,12 +122,7 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of how many slices differ from the upstream.
-
-    Attributes:
-        sentence: All of it.
-        differing_at_most: The share of slices, by their rows, that differ at most, of those of each kind.
-    """
+    """How many slices differ from the upstream: a sentence, and by their kind the share of rows at most."""
 
     sentence: str = ""
     differing_at_most: Mapping[str, float] = field(default_factory=dict)

@@ -41,12 +41,7 @@ def lock(connection: Connection, name: str | int, *, shared: bool = False) -> No
 
 
 def try_lock(connection: Connection, name: str, *, shared: bool = False, seconds: float = 0) -> bool:
-    """Return whether the lock of a name is free. If so, hold it until the transaction ends.
-
-    Args:
-        shared: Others may share it, and hold it so already.
-        seconds: How long it may take to become free.
-    """
+    """Return whether the lock of a name is free in time. If so, hold it, maybe shared, until the transaction ends."""
     return _try(connection, _OF_TRANSACTION[shared], name, seconds)
 
 

@@ -104,9 +104,11 @@ class EmbeddedServer:
                 self._start()
         except (OSError, subprocess.SubprocessError) as error:
             described = self._error(error)
-            if self._was_started_since(began):
-                self.close()  # it runs, and answers nothing
-            elif self._users is not None:
+            # If it has just started, it runs and answers nothing. An older file may name the pid of another program.
+            with suppress(OSError, ValueError, IndexError):
+                if int((self._data / "postmaster.pid").read_text().splitlines()[2]) >= began:
+                    self.close()
+            if self._users is not None:
                 self._users.close()
             raise described from error
         except BaseException:  # a signal; the server may run already
@@ -275,12 +277,6 @@ class EmbeddedServer:
         except psycopg.OperationalError:
             return False
         return True
-
-    def _was_started_since(self, began: int) -> bool:
-        """Whether the server started at this second or later. An older file may name the pid of another program."""
-        with suppress(OSError, ValueError, IndexError):
-            return int((self._data / "postmaster.pid").read_text().splitlines()[2]) >= began
-        return False
 
     def _error(self, error: Exception) -> WarehouseError:
         try:

@@ -24,12 +24,7 @@ _STORED = text(
 
 @dataclass(frozen=True)
 class SchemaVersion:
-    """The version of a database.
-
-    Attributes:
-        revision: The newest migration that it has.
-        views: The migration whose functions and views it has.
-    """
+    """The newest migration that a database has, and the one whose functions and views it has."""
 
     revision: str
     views: str

@@ -235,7 +235,7 @@ def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
     for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
         windows = [part.window for part in group]
         if relation.day is None and any(windows):
-            raise RequestError(f"{relation.table} is of an account as a whole. Leave the window out")
+            raise RequestError(f"{relation.table} is of an account as a whole", step="Leave the window out.")
         whole = [every] if None in windows else []
         if whole and every is None and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")

@@ -80,11 +80,9 @@ def comment_on_schemas(connection: Connection) -> None:
 def create_view(
     driver: psycopg.Connection[Any], view: str, query: sql.Composable, comment: str, columns: Mapping[str, str]
 ) -> None:
-    """Create a view anew with its comments, in place where its columns stay: views of others may read it.
+    """Create a view, whose name has its schema, anew with the comments of its columns.
 
-    Args:
-        view: Its name, with its schema.
-        columns: The comments of its columns, by name.
+    It is replaced where its columns stay: views of others may read it.
     """
     name = sql.Identifier(*view.split("."))
     create = sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(name, query)

@@ -81,10 +81,10 @@ def save_reader(database: Database, name: str, password: str) -> bool:
     """
     if _NAME.fullmatch(name) is None or name in ("none", "public"):
         step = "Use lower-case letters, digits and underscores, at most 63; not pg_..."
-        raise ReaderError(f"{name!r} is no name for a reader. {step}")
+        raise ReaderError(f"{name!r} is no name for a reader", step=step)
     if len(password) < _SHORTEST_PASSWORD or not password.isprintable():
-        step = f"It must have at least {_SHORTEST_PASSWORD} printable characters"
-        raise ReaderError(f"{name!r} cannot have that password. {step}")
+        step = f"Give one with at least {_SHORTEST_PASSWORD} printable characters."
+        raise ReaderError(f"{name!r} cannot have that password", step=step)
     with database.begin() as connection:
         lock(connection, _LOCK)
         driver = driver_of(connection)
@@ -188,7 +188,7 @@ def _is_reader(driver: psycopg.Connection[Any], name: str) -> bool:
     """Return whether the role exists; a role that is no reader is an error."""
     role = driver.execute(_ROLE, [READER, name]).fetchone()
     if role == (False,):
-        raise ReaderError(f"{name!r} is a role that was not made for reading. Choose another name")
+        raise ReaderError(f"{name!r} is a role that was not made for reading", step="Choose another name.")
     return role is not None
 
 
