@@ -1,6 +1,6 @@
 """Deletes old snapshots but one a month, receipts that nothing refers to any more, and other bookkeeping."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -49,7 +49,7 @@ class Pruned:
 
 @dataclass(frozen=True)
 class Expiring:
-    """Bookkeeping of a capability, which is deleted once it is old.
+    """Bookkeeping, also of a capability, which is deleted once it is old.
 
     Attributes:
         is_old: Returns the condition of rows that were written before a day, and that nothing needs.
@@ -84,22 +84,22 @@ def prune(
         kept_by_day = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
         removed = {each.name: sum(threads.map(partial(remove, each), numbers)) for each in kept_by_day}
         receipts = _remove_receipts(database, receipts_before, unchanged_before, dry=dry)
-        newest = select(func.max(BUILDS.c.id)).group_by(BUILDS.c.mart, BUILDS.c.account, BUILDS.c.window_start)
-        was_built_again = and_(BUILDS.c.finished_at < receipts_before, BUILDS.c.id.not_in(newest))
-        receipts += _remove(database, BUILDS, was_built_again, dry=dry)
         for each in _expiring():
-            if each.are_receipts:
-                receipts += _remove(database, each.table, each.is_old(receipts_before), dry=dry)
-            elif not dry:
-                _remove(database, each.table, each.is_old(receipts_before), dry=dry)
+            if each.are_receipts or not dry:
+                count = _remove(database, each.table, each.is_old(receipts_before), dry=dry)
+                receipts += count if each.are_receipts else 0
         if not dry:
-            _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
 
 
-def _expiring() -> list[Expiring]:
-    return [each for of_one in contributed("retention") for each in of_one]
+def _expiring() -> Iterator[Expiring]:
+    newest = select(func.max(BUILDS.c.id)).group_by(BUILDS.c.mart, BUILDS.c.account, BUILDS.c.window_start)
+    was_built_again = BUILDS.c.id.not_in(newest)
+    yield Expiring(BUILDS, lambda day: and_(BUILDS.c.finished_at < day, was_built_again), are_receipts=True)
+    yield Expiring(SENT_REQUESTS, lambda day: SENT_REQUESTS.c.day < day)
+    for of_one in contributed("retention"):
+        yield from of_one
 
 
 def _remove_snapshots(database: Database, dataset: Dataset, number: int, before: date, *, dry: bool) -> int:

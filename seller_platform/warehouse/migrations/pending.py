@@ -1,5 +1,6 @@
 """Runs the migrations that a database lacks, and says which it has; mostly it lacks none."""
 
+import logging
 from collections.abc import Callable
 
 from sqlalchemy import text
@@ -18,6 +19,7 @@ from seller_platform.warehouse.postgres.versions import (
     stored_version,
 )
 
+_LOG = logging.getLogger(__name__)
 # A backup may have been restored on another server, which counts its transactions from the beginning. The row of a
 # slice is written in the transaction of each of its receipts. With the number 0, every snapshot sees all stored loads.
 _HAS_LATER_NUMBERS = text("""
@@ -25,7 +27,7 @@ _HAS_LATER_NUMBERS = text("""
 """)
 
 
-def migrate(database: Database, partitions: int = FEW_PARTITIONS, report: Callable[[str], None] | None = None) -> None:
+def migrate(database: Database, partitions: int = FEW_PARTITIONS, report: Callable[[str], None] = _LOG.info) -> None:
     """Bring the schemas to today's version; processes that start together wait for one another.
 
     A newer database whose tables this program may use stays as it is.
@@ -43,7 +45,7 @@ def migrate(database: Database, partitions: int = FEW_PARTITIONS, report: Callab
         # Here, because it imports every table, and most programs find nothing to do.
         from seller_platform.warehouse.migrations.upgrade import upgrade
 
-        upgrade(database, partitions, *(() if report is None else (report,)))
+        upgrade(database, partitions, report=report)
     with database.begin() as connection:
         if connection.execute(_HAS_LATER_NUMBERS).scalar_one():
             lock(connection, MIGRATION_LOCK)  # so that receipts are numbered again once

@@ -8,7 +8,6 @@ Functions and views are created anew afterwards, because their columns are those
 what is new.
 """
 
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -42,7 +41,6 @@ from seller_platform.warehouse.schema.slice_problems import NOTED_SLICES, TRIED_
 from seller_platform.warehouse.schema.slices import keep_slices
 from seller_platform.warehouse.schema.unread_slices import UNREAD_SLICES, create_unread_slices
 
-_LOG = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent
 LOCK_TIMEOUT = "100ms"
 _TRIES = 600
@@ -88,7 +86,8 @@ def problem_sources() -> tuple[ProblemSource, ...]:
 def upgrade(
     database: Database,
     partitions: int = FEW_PARTITIONS,
-    report: Callable[[str], None] = _LOG.info,
+    *,
+    report: Callable[[str], None],
     versions: Sequence[Path] = (),
 ) -> None:
     """Bring a database to the newest version, as `migrate` does; processes that start together wait for one another.
@@ -102,7 +101,13 @@ def upgrade(
     """
     timeout = {"lock_timeout": LOCK_TIMEOUT}
     with Database(database.url, connections=1, settings=timeout) as own, own.connect() as connection:
-        _wait_for_others(connection, report)
+        if not try_hold(connection, MIGRATION_LOCK):
+            report("Another program migrates the database; this one waits for it.")
+            # It tries again and again: CREATE INDEX CONCURRENTLY waits for every statement that waits for a lock.
+            while not try_hold(connection, MIGRATION_LOCK):
+                connection.commit()
+                time.sleep(_POLL_SECONDS)
+        connection.commit()
         config = Config(attributes={"connection": connection, "partitions": partitions})
         folders = os.linesep.join(map(str, (_FOLDER / "versions", *versions)))
         options = {"script_location": str(_FOLDER), "path_separator": "newline", "version_locations": folders}
@@ -125,22 +130,6 @@ def upgrade(
         connection.commit()
 
 
-def _wait_for_others(connection: Connection, report: Callable[[str], None]) -> None:
-    """Wait until no other program migrates the database, and hold the lock of it until the connection ends.
-
-    The lock is tried again and again: CREATE INDEX CONCURRENTLY waits for every statement that is older, so also for
-    one that waits for the lock.
-    """
-    is_first = True
-    while not try_hold(connection, MIGRATION_LOCK):
-        connection.commit()
-        if is_first:
-            report("Another program migrates the database; this one waits for it.")
-        is_first = False
-        time.sleep(_POLL_SECONDS)
-    connection.commit()
-
-
 def _until_locked(connection: Connection, *works: Callable[[Connection], object]) -> None:
     """Do work until it gets all of its locks, and commit it."""
     pauses = iter(_PAUSES_SECONDS)
@@ -149,6 +138,7 @@ def _until_locked(connection: Connection, *works: Callable[[Connection], object]
             for work in works:
                 work(connection)
             connection.commit()
+            return
         except (LockNotAvailable, DeadlockDetected, OperationalError) as error:
             refusal = error.orig if isinstance(error, OperationalError) else error
             if not isinstance(refusal, LockNotAvailable | DeadlockDetected):
@@ -156,8 +146,6 @@ def _until_locked(connection: Connection, *works: Callable[[Connection], object]
             connection.rollback()
             connection.exec_driver_sql("RESET lock_timeout")  # a migration may have set it
             connection.commit()
-        else:
-            return
         time.sleep(next(pauses, _PAUSE_SECONDS))
     blockers = connection.exec_driver_sql(_BLOCKERS).scalar_one()
     raise WarehouseError(

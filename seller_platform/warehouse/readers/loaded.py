@@ -11,7 +11,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.loads.receipts import joined
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
+from seller_platform.warehouse.readers.relations import Relation, Selection, bound, merged
 
 _ACCOUNTS_NAMED = 3
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -66,25 +66,16 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     """
     tables = _OF_MARTS if relation.is_mart else _OF_DATASETS
     if parts is None:
-        chosen = selections = [Selection(account) for account in loaded_accounts(database, relation)]
-        if not chosen:
+        selections = [Selection(account) for account in loaded_accounts(database, relation)]
+        if not selections:
             raise NotLoadedError(relation.table, relation.name)
     else:
-        chosen = list(parts)
-        selections = merged(relation, chosen)
-    windows = [None if each.window == EVERY_DAY else each.window for each in selections]
-    bound = {
-        "name": relation.name,
-        "moment": relation.as_of or _LATEST,
-        "is_monthly": relation.is_monthly,
-        "accounts": [each.account for each in selections],
-        "firsts": [window and window.start for window in windows],
-        "ends": [window and window.end for window in windows],
-    }
+        selections = merged(relation, parts)
+    asked = {"name": relation.name, "moment": relation.as_of or _LATEST, "is_monthly": relation.is_monthly}
     statement = text(_ABSENT.format(**tables, loads=_LOADS.format(**tables)))
-    absent = database.execute(statement, bound).mappings().all()
+    absent = database.execute(statement, {**asked, **bound(selections)}).mappings().all()
     if not absent:
-        return chosen if relation.has_account_parts else None
+        return selections if relation.has_account_parts else None
     first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]
     # If a part was never loaded, no later moment helps, and that part is named.
     first_load = max(first_loads) if len(first_loads) == len(absent) else None

@@ -6,7 +6,7 @@ statement reads them. The rows come as blocks of CSV, a few thousand at a time; 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -23,9 +23,6 @@ from seller_platform.warehouse.schema.tables import HISTORY
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
-
-EVERY_DAY = Window(date.min, date.max)
-"""The days of a part without a window, where every day is read."""
 
 Source: TypeAlias = Dataset | Mart
 
@@ -169,7 +166,9 @@ FROM {parts}
 JOIN {table} AS stored ON stored.account = part.account AND {given}{within}
 ORDER BY {order}
 """
-_WITHIN = sql.SQL(" AND stored.{day} >= part.first_day AND stored.{day} < part.end_day")
+_WITHIN = sql.SQL(
+    " AND stored.{day} >= coalesce(part.first_day, '-infinity') AND stored.{day} < coalesce(part.end_day, 'infinity')"
+)
 
 # The newest snapshot may have no rows: the receipts have its day.
 _SNAPSHOTS = """
@@ -212,13 +211,17 @@ def _query(
     }
     if not relation.has_account_parts:
         return sql.SQL(_ALL).format(**filled), {}
-    selections = merged(relation, parts or ())
-    bindings = {
-        "accounts": [selection.account for selection in selections],
-        "firsts": [selection.window and selection.window.start for selection in selections],
-        "ends": [selection.window and selection.window.end for selection in selections],
+    statement = sql.SQL(_SNAPSHOTS if relation.keeps_snapshots else _PARTS)
+    return statement.format(**filled), bound(merged(relation, parts or ()))
+
+
+def bound(selections: Sequence[Selection]) -> dict[str, list[Any]]:
+    """Return what a statement about parts is given."""
+    return {
+        "accounts": [each.account for each in selections],
+        "firsts": [each.window and each.window.start for each in selections],
+        "ends": [each.window and each.window.end for each in selections],
     }
-    return sql.SQL(_SNAPSHOTS if relation.keeps_snapshots else _PARTS).format(**filled), bindings
 
 
 def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
@@ -230,14 +233,13 @@ def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
     """
     if not relation.has_account_parts:
         raise RequestError(f"{relation.name} has no rows by account; read the table {relation.table} as a whole")
-    every = None if relation.keeps_snapshots else EVERY_DAY
     selections: list[Selection] = []
     for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
         windows = [part.window for part in group]
         if relation.day is None and any(windows):
             raise RequestError(f"{relation.table} is of an account as a whole", step="Leave the window out.")
-        whole = [every] if None in windows else []
-        if whole and every is None and any(windows):
+        whole = [None] if None in windows else []
+        if whole and relation.keeps_snapshots and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
         chosen = whole or joined([window for window in windows if window is not None])
         selections += [Selection(account, window) for window in chosen]
