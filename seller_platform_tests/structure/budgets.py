@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 2_254,
     "ingest": 2_385,
     "client": 3_756,
-    "warehouse": 10_777,
+    "warehouse": 10_690,
     "contract": 1_223,
     "costs": 1_477,
     "ledgers": 288,

@@ -60,6 +60,13 @@ _ANNOUNCED = text("""
       AND window_start < :before_day AND window_end > :first_day
     ORDER BY id DESC LIMIT 1
 """)
+# The condition for the newest snapshot before a day with rows, or accepted without.
+_NEWEST_SNAPSHOT = sql.SQL("""
+    account = {account} AND {day} = (
+        SELECT max(window_start) FROM platform.published_loads
+        WHERE dataset = {dataset} AND account = {account} AND window_start < {before}
+          AND (rows > 0 OR notes -> 'accepted' IS NOT NULL))
+""")
 _NEXT_LOAD = text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))")
 
 _View: TypeAlias = tuple[Judge, sql.Composed, sql.Composed, Counter[str] | None]
@@ -152,7 +159,10 @@ class Reading:
         """
         dataset, inside, rows = self.slice.dataset, self.slice.inside, sql.Composed([self.pending.table])
         if not dataset.is_dated:
-            return [(judge, self._newest_snapshot() if self._begins_snapshot else inside, rows, None)]
+            if self._begins_snapshot:
+                facts = {"account": self.slice.account, "dataset": dataset.name, "before": self.slice.window.start}
+                inside = _NEWEST_SNAPSHOT.format(day=sql.Identifier(dataset.slice_column), **facts)
+            return [(judge, inside, rows, None)]
         if not self._ask(_HAS_MOVED, time_zone=self.slice.time_zone).scalar_one():
             return [(judge, inside, rows, self.days)]
         if not judge.settled:
@@ -167,19 +177,6 @@ class Reading:
         between = sql.SQL("(SELECT * FROM {} WHERE {}) AS pending").format(rows, within)
         inside_between = sql.SQL("{} AND {}").format(inside, within)
         return [(settled, inside_between, between, None), (replace(judge, settled=frozenset()), inside, rows, None)]
-
-    def _newest_snapshot(self) -> sql.Composed:
-        """Return the condition for the newest snapshot before the slice's day with rows, or accepted without."""
-        return sql.SQL(
-            "account = {account} AND {day} = (SELECT max(window_start) FROM platform.published_loads "
-            "WHERE dataset = {dataset} AND account = {account} AND window_start < {before} "
-            "AND (rows > 0 OR notes -> 'accepted' IS NOT NULL))"
-        ).format(
-            account=self.slice.account,
-            day=sql.Identifier(self.slice.dataset.slice_column),
-            dataset=self.slice.dataset.name,
-            before=self.slice.window.start,
-        )
 
     def _parts(self, whole: ReadingPart, doubt_about: Callable[..., Doubt], held: Collection[str]) -> list[ReadingPart]:
         """Return a part for each run of days that are held, and of days that are not. The requests are divided."""

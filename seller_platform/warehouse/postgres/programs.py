@@ -27,12 +27,17 @@ _MAP = "seller_platform"
 
 
 def create_server_files(data: Path, root_data: Path) -> None:
-    """Create the files of a server on first use, and write who may connect.
+    """Create the files of a server on first use, and write who may connect; a running one must read that again.
+
+    Of the socket PostgreSQL asks the kernel who connects (peer authentication): the user of this process may connect as
+    any role. On the loopback it asks for the password of a role, which only readers have; the superuser is refused.
 
     Raises:
         OSError: Another major version of PostgreSQL created the files.
         CalledProcessError: They cannot be created.
     """
+    import pwd  # Windows has no such module
+
     version_file, (_, target) = data / "PG_VERSION", bundled_programs()
     if not version_file.exists():
         options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}", "--no-sync")
@@ -49,17 +54,6 @@ def create_server_files(data: Path, root_data: Path) -> None:
             f"its files are of PostgreSQL {version}, and its programs of {target}; back up with the former "
             "installation, and restore into a new home folder"
         )
-    _write_rules(data)
-
-
-def _write_rules(data: Path) -> None:
-    """Write who may connect; a running server must be asked to read it again.
-
-    Of the socket PostgreSQL asks the kernel who connects (peer authentication): the user of this process may connect as
-    any role. On the loopback it asks for the password of a role, which only readers have; the superuser is refused.
-    """
-    import pwd  # Windows has no such module
-
     name = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
     rules = (
         f"local all all peer map={_MAP}\n"
