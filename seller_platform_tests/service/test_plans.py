@@ -6,22 +6,24 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.service.sums.keeping import write_sums
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import run_here
+from seller_platform_tests.support.many_accounts import KEY, store_large_lists
 from seller_platform_tests.support.postgres import copied, drop_database
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, served
-from seller_platform_tests.support.stored_rows import list_accounts, store_slice
-from seller_platform_tests.warehouse.schema.test_questions import fill
+from seller_platform_tests.support.stored_rows import ACCOUNTS, list_accounts, store_slice
 
 pytestmark = pytest.mark.slow
 
-KEY, TITLE = "us-1042", "Growing"
+OF_KEY = {"account_title": ACCOUNTS[KEY].title}
 ORDERS, MAY = dataset_named("orders"), Window(date(2026, 5, 1), date(2026, 6, 1))
+READ = Window(date(2026, 1, 1), date(2026, 3, 1))
 PAGE = ("/sales/orders", {"start_date": "2026-02-03", "end_date": "2026-02-20", "per_page": "2000"})
 VIEW = (
     "/sales/statistics-dashboard",
@@ -44,11 +46,12 @@ def _orders(price: str) -> list[tuple[object, ...]]:
 def test_work_for_one_account_reads_no_large_table_as_a_whole(postgres: EmbeddedServer, tmp_path: Path) -> None:
     url = copied(postgres, "plans")
     with psycopg.connect(url, autocommit=True) as connection, Database(url) as database:
-        fill(connection, accounts=10, rows=150)
-        list_accounts(database, {KEY: Account(9, TITLE, "US", "USD", "UTC", "US", "A1B2")})
+        store_large_lists(database)
+        list_accounts(database, {KEY: ACCOUNTS[KEY]})
+        for dataset in LISTS:
+            mark_loaded(database, dataset, KEY, READ)
         with database.begin() as transaction:
-            write_sums(transaction, [key for (key,) in connection.execute("SELECT key FROM platform.accounts")])
-        connection.execute("VACUUM ANALYZE")
+            write_sums(transaction, [KEY])
         connection.execute("SELECT pg_stat_reset()")
 
         # What a connection has read is counted at the latest when it is closed.
@@ -57,7 +60,7 @@ def test_work_for_one_account_reads_no_large_table_as_a_whole(postgres: Embedded
             for price in ("19.90", "20.90"):
                 store_slice(other, ORDERS, MAY, _orders(price), KEY)
             with service.client(ANN) as client:
-                answers = [client.get(path, params={"account_title": TITLE, **query}) for path, query in (PAGE, VIEW)]
+                answers = [client.get(path, params=OF_KEY | query) for path, query in (PAGE, VIEW)]
         status = run_here(["status"], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=url))
 
         assert [answer.status_code for answer in answers] == [200, 200], answers[1].text

@@ -11,9 +11,8 @@ from datetime import UTC, date, datetime
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from seller_platform.contract import DATASETS, REFRESHED, Dataset, Slicing, Window
+from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.history.changes import changes_since
@@ -26,9 +25,9 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.arrow import read_arrow
 from seller_platform.warehouse.readers.relations import Selection, relation_of
-from seller_platform.warehouse.schema.tables import HISTORY, SELLER, history_of, table_for
 from seller_platform_tests.service.test_answers import EFFECTS
 from seller_platform_tests.support.known_rows import US, fill
+from seller_platform_tests.support.many_accounts import OWNED, repeat_for_others
 from seller_platform_tests.support.postgres import copied, drop_database, end_connections
 from seller_platform_tests.support.served import ANN, Served, running_app, served
 from seller_platform_tests.support.stored_rows import LAST_DAY, connect, rows_of, store_slice
@@ -37,7 +36,6 @@ pytestmark = pytest.mark.slow
 
 ACCOUNT, NAME = "us-1", "one_partition"
 FEBRUARY = Window.month_of(date(2026, 2, 1))
-OWNED = [dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION]
 _OTHERS = """
 SELECT relname, seq_scan + coalesce(idx_scan, 0) AS scans, n_tup_ins + n_tup_upd + n_tup_del AS changes
 FROM pg_stat_user_tables
@@ -56,20 +54,8 @@ def database(postgres: EmbeddedServer) -> Iterator[Database]:
         for dataset in REFRESHED:
             for rows in (rows_of(dataset, ACCOUNT), rows_of(dataset, ACCOUNT)[1:]):
                 _store(opened, dataset, rows)
+        repeat_for_others(opened, 2_000)
         with psycopg.connect(opened.url, autocommit=True) as connection:
-            for schema, tables in ((SELLER, map(table_for, OWNED)), (HISTORY, map(history_of, OWNED))):
-                for table in tables:
-                    others = [column.name for column in table.columns if column.name != "account"]
-                    connection.execute(
-                        sql.SQL(
-                            "INSERT INTO {table} (account, {others}) SELECT 'other ' || number, {others} "
-                            "FROM {table}, generate_series(1, 2 + 2000 / (SELECT count(*) + 1 FROM {table})) AS number"
-                        ).format(
-                            table=sql.Identifier(schema, table.name),
-                            others=sql.SQL(", ").join(map(sql.Identifier, others)),
-                        )
-                    )
-            connection.execute("VACUUM ANALYZE")
             # Nested loops leave out partitions while executed; other plans read what planning did not leave out.
             connection.execute(f"ALTER DATABASE {NAME} SET enable_nestloop = off")
         yield opened
