@@ -10,8 +10,8 @@ class _Nap:
 
     @staticmethod
     def sleep(seconds: float) -> None:
-        assert FakeTime.youngest is not None, "a test that retries needs a FakeTime"
-        FakeTime.youngest.sleep(seconds)
+        if FakeTime.youngest is not None:
+            FakeTime.youngest.sleep(seconds)
 
 
 @pytest.fixture(autouse=True)

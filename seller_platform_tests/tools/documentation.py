@@ -77,13 +77,16 @@ def written(text: str) -> str:
     return text
 
 
-def _kinds() -> str:
-    """Return a row for each kind of problem."""
-    kinds = (each for source in problem_sources() for each in source.kinds)
-    return table(
-        ("kind", "severity", "what is wrong", "what ends it"),
-        ((f"`{each.name}`", each.severity, each.doc, each.ends) for each in kinds),
-    )
+def _table(*headings: str) -> Callable[[Callable[[], Iterator[tuple[str, ...]]]], Callable[[], str]]:
+    """Let a function that yields rows return them as a table."""
+    return lambda rows: lambda: table(headings, rows())
+
+
+@_table("kind", "severity", "what is wrong", "what ends it")
+def _kinds() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each kind of problem."""
+    for source in problem_sources():
+        yield from ((f"`{each.name}`", each.severity, each.doc, each.ends) for each in source.kinds)
 
 
 def _tree() -> str:
@@ -122,87 +125,72 @@ def _peers() -> str:
     return table((f"µs of CPU a row, {document['rows']:,} rows", *columns, "MiB"), rows())
 
 
-def _datasets() -> str:
-    """Return a row for each dataset: asset, endpoint, partitions, and meaning of a row."""
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        for dataset in DATASETS:
-            of_reports = "account; every report that was requested" if dataset.source is Source.REPORT else None
-            partitions = of_reports or _PARTITIONS[dataset.slicing]
-            yield f"`seller/{dataset.name}`", f"`{dataset.path}`", partitions, dataset.doc
-
-    return table(("asset, table", "endpoint", "partitions", "a row is"), rows())
+@_table("asset, table", "endpoint", "partitions", "a row is")
+def _datasets() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each dataset: asset, endpoint, partitions, and meaning of a row."""
+    for dataset in DATASETS:
+        of_reports = "account; every report that was requested" if dataset.source is Source.REPORT else None
+        partitions = of_reports or _PARTITIONS[dataset.slicing]
+        yield f"`seller/{dataset.name}`", f"`{dataset.path}`", partitions, dataset.doc
 
 
-def _assets() -> str:
-    """Return the assets except the datasets, which have another table."""
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        graph = _definitions().resolve_asset_graph()
-        specs = (graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys)
-        for spec in sorted(specs, key=lambda spec: spec.key.to_user_string()):
-            if spec.key.path[0] != "seller":
-                partitions = (
-                    "account × month"
-                    if isinstance(spec.partitions_def, dg.MultiPartitionsDefinition)
-                    else ("account" if spec.partitions_def else "none")
-                )
-                yield f"`{spec.key.to_user_string()}`", partitions, _sentence(spec.description)
-
-    return table(("asset", "partitions", "what it is"), rows())
+@_table("asset", "partitions", "what it is")
+def _assets() -> Iterator[tuple[str, ...]]:
+    """Yield the assets except the datasets, which have another table."""
+    graph = _definitions().resolve_asset_graph()
+    specs = (graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys)
+    for spec in sorted(specs, key=lambda spec: spec.key.to_user_string()):
+        if spec.key.path[0] != "seller":
+            partitions = (
+                "account × month"
+                if isinstance(spec.partitions_def, dg.MultiPartitionsDefinition)
+                else ("account" if spec.partitions_def else "none")
+            )
+            yield f"`{spec.key.to_user_string()}`", partitions, _sentence(spec.description)
 
 
-def _checks() -> str:
-    """Return the checks with their assets."""
+@_table("check", "of", "holds that")
+def _checks() -> Iterator[tuple[str, ...]]:
+    """Yield the checks with their assets."""
     graph = _definitions().resolve_asset_graph()
     of_check: dict[tuple[str, str], list[str]] = {}
     for key in graph.asset_check_keys:
         check = (key.name, _sentence(graph.get_check_spec(key).description))
         of_check.setdefault(check, []).append(key.asset_key.to_user_string())
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        for (name, sentence), assets in sorted(of_check.items()):
-            yield f"`{name}`", _listed(sorted(assets)), sentence
-
-    return table(("check", "of", "holds that"), rows())
+    for (name, sentence), assets in sorted(of_check.items()):
+        yield f"`{name}`", _listed(sorted(assets)), sentence
 
 
-def _rules() -> str:
-    """Return the rules by which a reading is in doubt."""
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        for rule in RULES:
-            limits = (
-                f"{scope.value}: more than {percent} %" + f" and {number}" * (number > 0) if percent else scope.value
-                for scope, (percent, number) in rule.limits.items()
-            )
-            yield f"`{rule.name}`", "; ".join(limits), rule.stops, rule.passes
-
-    return table(("rule", "is about", "stops", "lets pass"), rows())
+@_table("rule", "is about", "stops", "lets pass")
+def _rules() -> Iterator[tuple[str, ...]]:
+    """Yield the rules by which a reading is in doubt."""
+    for rule in RULES:
+        limits = (
+            f"{scope.value}: more than {percent} %" + f" and {number}" * (number > 0) if percent else scope.value
+            for scope, (percent, number) in rule.limits.items()
+        )
+        yield f"`{rule.name}`", "; ".join(limits), rule.stops, rule.passes
 
 
-def _automation() -> str:
-    """Return schedules, sensors and jobs."""
+@_table("name", "kind", "by default", "does")
+def _automation() -> Iterator[tuple[str, ...]]:
+    """Yield schedules, sensors and jobs."""
     repository = _definitions().get_repository_def()
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        for schedule in sorted(repository.schedule_defs, key=lambda each: each.name):
-            crons = schedule.cron_schedule
-            when = crons if isinstance(crons, str) else ", ".join(crons)
-            yield (
-                f"`{schedule.name}`",
-                f"schedule, `{when}` {schedule.execution_timezone or 'UTC'}",
-                _on(schedule.default_status.value),
-                _sentence(schedule.description),
-            )
-        for sensor in sorted(repository.sensor_defs, key=lambda each: each.name):
-            kind = f"sensor, every {sensor.minimum_interval_seconds or 30} s"
-            yield f"`{sensor.name}`", kind, _on(sensor.default_status.value), _sentence(sensor.description)
-        for job in sorted(repository.get_all_jobs(), key=lambda each: each.name):
-            if not job.name.startswith("__"):
-                yield f"`{job.name}`", "job", "–", _sentence(job.description)
-
-    return table(("name", "kind", "by default", "does"), rows())
+    for schedule in sorted(repository.schedule_defs, key=lambda each: each.name):
+        crons = schedule.cron_schedule
+        when = crons if isinstance(crons, str) else ", ".join(crons)
+        yield (
+            f"`{schedule.name}`",
+            f"schedule, `{when}` {schedule.execution_timezone or 'UTC'}",
+            _on(schedule.default_status.value),
+            _sentence(schedule.description),
+        )
+    for sensor in sorted(repository.sensor_defs, key=lambda each: each.name):
+        kind = f"sensor, every {sensor.minimum_interval_seconds or 30} s"
+        yield f"`{sensor.name}`", kind, _on(sensor.default_status.value), _sentence(sensor.description)
+    for job in sorted(repository.get_all_jobs(), key=lambda each: each.name):
+        if not job.name.startswith("__"):
+            yield f"`{job.name}`", "job", "–", _sentence(job.description)
 
 
 def _commands() -> str:
@@ -298,19 +286,16 @@ def _help_of(command: click.Command) -> str:
     )
 
 
-def _settings() -> str:
-    """Return a row for each setting: the variable, its default and its effect."""
-
-    def rows() -> Iterator[tuple[str, ...]]:
-        for field in sorted(settings_class().model_fields.values(), key=lambda each: each.alias or ""):
-            has_none = (
-                field.default in (None, "", False) or field.default_factory is not None
-            )  # the description names it then
-            shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-            default = "–" if has_none else f"`{shown}`"
-            yield f"`{field.alias}`", default, field.description or ""
-
-    return table(("variable", "default", "is"), rows())
+@_table("variable", "default", "is")
+def _settings() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each setting: the variable, its default and its effect."""
+    for field in sorted(settings_class().model_fields.values(), key=lambda each: each.alias or ""):
+        has_none = (
+            field.default in (None, "", False) or field.default_factory is not None
+        )  # the description names it then
+        shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+        default = "–" if has_none else f"`{shown}`"
+        yield f"`{field.alias}`", default, field.description or ""
 
 
 def _errors() -> str:
