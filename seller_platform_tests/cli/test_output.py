@@ -76,3 +76,12 @@ def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, databa
     assert document["history_start"] == "2025-01-01"
     assert document["coverage"] == document["grants"] == []
     assert document["requests_per_day"] is document["requests_today"] is None
+
+
+@pytest.mark.parametrize("words", [["status", "--nope"], ["sync", "--from", "2026-99"], ["held", "accept"]])
+def test_what_cannot_be_read_of_a_command_is_a_document_with_json(tmp_path: Path, words: list[str]) -> None:
+    ended = run_here([*words, "--json"], environment(tmp_path))
+
+    document = json.loads(ended.stdout)
+    assert (ended.returncode, document["error"], document["exit_code"], ended.stderr) == (2, "RequestError", 2, "")
+    assert document["message"]

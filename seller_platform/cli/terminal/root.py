@@ -117,6 +117,8 @@ def run(group: click.Group) -> NoReturn:
     except SellerPlatformError as error:
         _end(error, as_json=as_json)
     except click.ClickException as error:
+        if as_json:
+            _end(RequestError(error.format_message()), as_json=True)
         error.show()
         sys.exit(error.exit_code)
     except click.Abort as abort:
