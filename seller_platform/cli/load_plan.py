@@ -1,4 +1,4 @@
-"""`seller-platform sync --plan`: what a sync would take, by dataset and account; no request is sent."""
+"""`seller-platform sync --plan`: what a sync would take, by dataset and account; nothing is loaded."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
     requests, seconds = sum(row.requests for row in rows), sum(row.seconds for row in rows)
     sentences = [
         f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
-        "side by side. Nothing was sent.",
+        "side by side. Nothing was loaded.",
         *(f"{each}: {error}" for each, error in division.later.items() if isinstance(error, BudgetTooSmallError)),
     ]
     for each in budgets:

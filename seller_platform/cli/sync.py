@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from seller_platform.cli.load_plan import PlanDocument, show_plan
 from seller_platform.cli.output import Document, Outcome, Output, fail_on_option, json_option, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.commands import runnable
-from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, Source, Window, dataset_named
+from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
@@ -35,7 +36,8 @@ from seller_platform.errors import (
     unknown_dataset,
 )
 from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
-from seller_platform.warehouse.connections.accounts import account_titles, accounts, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts, connections
+from seller_platform.warehouse.loads.expectations import skus_of_account
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
     history_start_in,
@@ -183,7 +185,7 @@ def selecting(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     ),
     click.option("--to", "last_month", type=Month(), help="Last month to read as a whole."),
     click.option("--full", is_flag=True, help=f"Read every month of history as a whole. {_BELIEVED}"),
-    click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent."),
+    click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; nothing is loaded."),
     *(click.option(option, "mode", flag_value=option, help=sentence) for option, (_, sentence) in MODES.items()),
 )
 @fail_on_option
@@ -198,6 +200,7 @@ def sync(
 
     Where SELLER_API_REQUESTS_PER_DAY limits the requests of a connection, it reads what they suffice for: the newest
     days first, and last what it only reads again. --plan says before what each dataset takes, and what would be left.
+    It sends no request, but for the inventory of an account of which none is stored: costs take a request a product.
 
     It ends with the same exit code as `status`, also for what other runs left: see `seller-platform status --help`.
     """
@@ -210,7 +213,9 @@ def sync(
             planner = Planner.of(installation.settings, installation.database, chosen, since, datetime.now(UTC))
             with output.progress("Reading the receipts"):
                 slices = planner.requested(datasets, months, lookups_too=lookups_too)
-            show_plan(planner, slices, output)
+                lookups = {each.account for each in slices if each.dataset.source is Source.PRODUCT_LOOKUP}
+                products = _products(installation, [each for each in chosen if each.key in lookups], output)
+            show_plan(replace(planner, products=products), slices, output)
         return
     with open_served_installation() as installation:
         if mode:
@@ -223,6 +228,24 @@ def sync(
     if not isinstance(error, PartsFailedError):
         said = [*said, *(f"{name}: {reason}" for name, reason in synced.failures.items())]
     report(output, synced, error, said=said)
+
+
+def _products(installation: Installation, chosen: Sequence[KnownAccount], output: Output) -> Mapping[str, int]:
+    """Return how many products the upstream lists of those accounts of which no product is stored, by key."""
+    # A command that loads nothing needs no HTTP unless there is such an account.
+    from seller_platform.cli.connect import open_stored_apis
+    from seller_platform.client.lists.row_sink import KeptRows
+    from seller_platform.client.lists.slice_reader import read_slice
+
+    counts, today = {}, datetime.now(UTC).date()
+    with open_stored_apis(installation) as api:
+        for each in (each for each in chosen if not skus_of_account(installation.database, each.key)):
+            try:
+                read_slice(api(each.connection), INVENTORY, each.account, None, today, listed := KeptRows())
+                counts[each.key] = listed.count
+            except SellerPlatformError as error:
+                output.say(f"The costs of {each.key} count as one request: its inventory cannot be read: {error}")
+    return counts
 
 
 def run_sync(

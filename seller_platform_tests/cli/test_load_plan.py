@@ -118,3 +118,20 @@ def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(
     postponed = sum(each["slices"] for each in shown["problems"] if each["kind"] == "postponed")
     assert (shown["requests_today"], shown["requests_per_day"], postponed) == ({"default": 6}, 6, 2)
     assert "6 of 6 requests of today are used" in doctor.stdout
+
+
+def test_the_plan_of_a_new_connection_is_near_what_it_takes_with_its_costs(
+    platform: Platform, database: Database, database_url: str, tmp_path: Path
+) -> None:
+    variables, today = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="5000"), datetime.now(UTC).date()
+
+    planned = run_here(["sync", "--plan", "--json"], variables)
+    asked = requests_sent(database, today)["default"]
+    loaded = run_here(["sync", "--json"], variables)
+
+    rows = json.loads(planned.stdout)["plan"]
+    taken = requests_sent(database, today)["default"] - asked
+    products = {row["account"]: row["requests"] for row in rows if row["dataset"] == "cost_periods"}
+    assert (asked, loaded.returncode) == (2, 0)
+    assert max(products.values()) > 1
+    assert sum(row["requests"] for row in rows) == pytest.approx(taken, rel=0.2)

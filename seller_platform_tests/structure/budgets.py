@@ -10,15 +10,15 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_828,
-    "cli": 5_075,
+    "cli": 5_100,
     "orchestration": 4_502,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
     "agents": 2_254,
-    "ingest": 2_385,
+    "ingest": 2_388,
     "client": 3_756,
-    "warehouse": 10_690,
+    "warehouse": 10_699,
     "contract": 1_223,
     "costs": 1_477,
     "ledgers": 288,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_848,
     "marts": 2_800,
-    "tests": 56_340,
+    "tests": 56_366,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

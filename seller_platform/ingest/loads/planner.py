@@ -104,6 +104,7 @@ class Planner:
     Attributes:
         since: The first day of interest of dated datasets.
         refresh_at: The time (UTC) of the first refresh of a day.
+        products: How many products accounts have, by key, of which no list is stored.
     """
 
     database: Database
@@ -113,6 +114,7 @@ class Planner:
     adaptive: bool = True
     requests_per_day: int | None = None
     refresh_at: time = time(11)
+    products: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -255,7 +257,8 @@ class Planner:
         database, now, per_day = self.database, self.now, self.requests_per_day
         slices = list(dict.fromkeys(slices))
         windows = [(each.dataset, each.account, each.window) for each in slices]
-        expected = dict(zip(slices, expected_loads(database, windows, requests_per_day=per_day), strict=True))
+        loads = expected_loads(database, windows, requests_per_day=per_day, products=self.products)
+        expected = dict(zip(slices, loads, strict=True))
         if per_day is None:
             return Division(slices, expected=expected)
         connection_of = {each.key: each.connection for each in accounts(database)}

@@ -6,7 +6,7 @@ Without a receipt of a dataset a list is expected to fit one page: one request f
 the unfiltered list. Costs take a request for each product that is known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
@@ -29,15 +29,16 @@ _SHARE_OF_A_SLICE = 0.9
 # Of each slice: the newest receipt of the same days, else that of the days that are most nearly as many, of the account
 # if it has any. Only these are read, by index: days that are read every 15 minutes have thousands.
 _RECEIPTS = """
-    SELECT slice.number, receipt.is_same, receipt.days, receipt.requests, receipt.rows, receipt.seconds
+    SELECT slice.number, receipt.account, receipt.is_same, receipt.days, receipt.requests, receipt.rows, receipt.seconds
     FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:afters AS date[]))
          WITH ORDINALITY AS slice (dataset, account, first, after, number)
     LEFT JOIN LATERAL ({own}) AS own ON true
     CROSS JOIN LATERAL (SELECT own.* WHERE own.id IS NOT NULL UNION ALL ({of_others})) AS receipt
 """
 _NEAREST = """
-    SELECT id, window_start = slice.first AND window_end = slice.after AS is_same, window_end - window_start AS days,
-           requests, rows, extract(epoch FROM greatest(finished_at - started_at, '0'))::float8 AS seconds
+    SELECT id, account, window_start = slice.first AND window_end = slice.after AS is_same,
+           window_end - window_start AS days, requests, rows,
+           extract(epoch FROM greatest(finished_at - started_at, '0'))::float8 AS seconds
     FROM ({}) AS candidate
     ORDER BY is_same DESC, abs(window_end - window_start - (slice.after - slice.first)), id DESC LIMIT 1
 """
@@ -78,7 +79,11 @@ class ExpectedLoad:
 
 
 def expected_loads(
-    database: Database, slices: Sequence[tuple[Dataset, str, Window]], *, requests_per_day: int | None
+    database: Database,
+    slices: Sequence[tuple[Dataset, str, Window]],
+    *,
+    requests_per_day: int | None,
+    products: Mapping[str, int] | None = None,
 ) -> list[ExpectedLoad]:
     """Return what the load of each slice is expected to take.
 
@@ -88,6 +93,7 @@ def expected_loads(
     Args:
         slices: Each dataset with an account and the days to read.
         requests_per_day: How many requests each connection may send on one day; None for any number.
+        products: How many products accounts have, by key, of which no list is stored.
     """
     bound = {
         "datasets": [dataset.name for dataset, _, _ in slices],
@@ -101,7 +107,10 @@ def expected_loads(
     in_vain = {(dataset, account, month): sent for dataset, account, month, sent in rows}
     expected = []
     for number, (dataset, account, window) in enumerate(slices, start=1):
-        load = _expected(database, dataset, account, window, receipts.get(number))
+        like, count = receipts.get(number), 0
+        if dataset.source is Source.PRODUCT_LOOKUP and (like is None or like.account != account):
+            count = len(skus_of_account(database, account)) or (products or {}).get(account, 0)
+        load = _unlike(count) if count else _expected(dataset, window, like)
         sent = in_vain.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
         budget = float("inf") if requests_per_day is None else int(_SHARE_OF_A_SLICE * requests_per_day)
         least = int(min(2 * sent, max(sent + 1, budget))) if sent else 0
@@ -117,14 +126,14 @@ def fewest_requests(dataset: Dataset) -> int:
     return 1 if split is None else len(split.values) + (not split.required)
 
 
-def _expected(
-    database: Database, dataset: Dataset, account: str, window: Window, like: Row[Any] | None
-) -> ExpectedLoad:
+def _unlike(requests: int) -> ExpectedLoad:
+    return ExpectedLoad(requests, None, requests * SECONDS_OF_A_REQUEST, Basis.NONE)
+
+
+def _expected(dataset: Dataset, window: Window, like: Row[Any] | None) -> ExpectedLoad:
     """Return what a load is expected to take by a receipt like it, as far as there is one."""
     if like is None:
-        is_lookup = dataset.source is Source.PRODUCT_LOOKUP
-        requests = max(1, len(skus_of_account(database, account))) if is_lookup else fewest_requests(dataset)
-        return ExpectedLoad(requests, None, requests * SECONDS_OF_A_REQUEST, Basis.NONE)
+        return _unlike(fewest_requests(dataset))
     if like.is_same or not dataset.is_dated:
         basis = Basis.SAME if like.is_same else Basis.ALIKE
         return ExpectedLoad(max(1, like.requests), like.rows, like.seconds, basis)
