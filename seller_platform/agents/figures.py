@@ -1,9 +1,11 @@
 """The tools `metrics`, `query`, `compare` and `explain`: governed numbers, their changes, and where they come from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -24,10 +26,11 @@ from seller_platform.agents.proof import (
     ToolAnswer,
     period_of,
 )
-from seller_platform.contract import LOCAL_DAY
+from seller_platform.contract import LOCAL_DAY, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError, did_you_mean
 from seller_platform.warehouse.history.provenance import Provenance, explained
+from seller_platform.warehouse.loads.history_start import EARLIEST
 from seller_platform.warehouse.schema.tables import table_for
 
 _PRODUCTS = text("""
@@ -77,9 +80,20 @@ class FigureArguments(ChosenAccounts):
     )
 
 
+class ChangeOrder(StrEnum):
+    """Which rows come first: by the value, by its change, or by what is divided by."""
+
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    RISE = "rise"
+    FALL = "fall"
+    KEY = "key"
+
+
 class CompareArguments(FigureArguments):
     """Two periods of a governed metric."""
 
+    order: ChangeOrder = Field(default=ChangeOrder.KEY, description="`fall` and `rise` are by the change.")  # type: ignore[assignment]  # two more
     other_first_day: date = Field(description="Of the period to compare with.")
     other_last_day: date = Field(description="Inclusive.")
 
@@ -191,15 +205,17 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         notes = [*notes, f"The periods are unequal: {count_of(asked.window.days, 'day')} and {other.days}."]
     keys = [*map(str, query.by), "currency"]
     these, others = ({tuple(row[key] for key in keys): row for row in each} for each in (rows, before))
-    every, compared = [*{**these, **others}], []
-    for key in sorted(every, key=lambda key: [*map(str, key)]) if query.order is Order.KEY else every:
-        row, other_row = ({"value": None, **each.get(key, {})} for each in (these, others))
+    compared = []
+    for key in sorted({**these, **others}, key=lambda key: [*map(str, key)]):
+        row, other_row = ({"value": query.metric.of_nothing, **each.get(key, {})} for each in (these, others))
         value, other_value = row["value"], other_row["value"]
         change = value - other_value if value is not None and other_value is not None else None
         percent = round(100 * change / abs(other_value), 2) if change is not None and other_value else None
         facts = {**dict(zip(keys, key, strict=True)), **row}
         facts |= {f"other_{name}": each for name, each in other_row.items() if name not in keys}
         compared.append(ComparedRow(**facts, change=change, change_percent=percent))
+    if arguments.order is not ChangeOrder.KEY:
+        compared.sort(key=partial(_place, arguments.order))
     currencies = query.require_one_currency((*rows, *before))
     return ToolAnswer(
         rows=tuple(compared[: arguments.limit]),
@@ -210,6 +226,13 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         ),
         proof=proof.model_copy(update={"currencies": currencies}),
     )
+
+
+def _place(order: ChangeOrder, row: ComparedRow) -> tuple[bool, Decimal]:
+    """Return where a row comes among others; one without an amount is among the last."""
+    amount = row.change if order in (ChangeOrder.RISE, ChangeOrder.FALL) else row.value
+    sign = 1 if order in (ChangeOrder.SMALLEST, ChangeOrder.FALL) else -1
+    return amount is None, sign * (amount or Decimal(0))
 
 
 def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[SourceRow]:
@@ -273,26 +296,43 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
         )
     asked = Asked(asker, accounts, window, table.datasets, table.marts)
     skus = _skus(asked, arguments.products)
-    keys, order, limit = tuple(asked.keys), arguments.order, arguments.limit
+    keys, limit = tuple(asked.keys), arguments.limit
+    order = Order(arguments.order) if arguments.order in [*Order] else Order.KEY
     return asked, MetricQuery(metric, table, keys, window, by, skus, order, limit, arguments.currency)
 
 
 def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the SKUs of products that were sold in the period, by SKU, ASIN or exact name."""
+    """Return the SKUs of products by SKU, ASIN or exact name: of those sold in the period or else, of all ever sold."""
     if not names:
         return ()
-    bound = {"accounts": asked.keys, "first": asked.window.start, "last": asked.window.last_day}
-    with asked.asker.database.begin() as connection:
-        products = dict(connection.execute(_PRODUCTS, bound).tuples().all())
-    folded = {sku: [each.casefold() for each in (sku, *others)] for sku, others in products.items()}
+    products = _products(asked, asked.window)
+    if not all(_named(name, products) for name in names):
+        products = _products(asked, Window(EARLIEST, asked.window.end))
     skus = []
     for name in names:
-        equal = [name] if name in products else [sku for sku, all_ in folded.items() if name.strip().casefold() in all_]
+        equal = _named(name, products)
         if len(equal) != 1:
-            problem = f"not the SKU, the ASIN or the name of exactly one product that was sold in {asked.window}"
+            problem = (
+                f"not the SKU, the ASIN or the name of exactly one product that was sold by {asked.window.last_day}"
+            )
             raise refused_name(name, products, problem)
         skus += equal
     return tuple(dict.fromkeys(skus))
+
+
+def _products(asked: Asked, window: Window) -> dict[str, list[str]]:
+    """Return the SKUs that were sold on days, with the other names of each."""
+    bound = {"accounts": asked.keys, "first": window.start, "last": window.last_day}
+    with asked.asker.database.begin() as connection:
+        return dict(connection.execute(_PRODUCTS, bound).tuples().all())
+
+
+def _named(name: str, products: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the SKUs that a name stands for."""
+    if name in products:
+        return [name]
+    folded = name.strip().casefold()
+    return [sku for sku, others in products.items() if folded in (each.casefold() for each in (sku, *others))]
 
 
 def _row(table: str, origin: Provenance) -> SourceRow:

@@ -36,7 +36,8 @@ LIMIT {limit}
 # The rate of a day is that of the same day, as in the statistics of the service.
 _CONVERTED = """{source} LEFT JOIN (
     WITH per_euro AS (
-        SELECT day, currency, per_euro FROM service.exchange_rates WHERE day >= DATE {first} AND day < DATE {end}
+        SELECT day, currency, per_euro FROM service.exchange_rates
+        WHERE currency <> 'EUR' AND day >= DATE {first} AND day < DATE {end}
         UNION ALL
         SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates WHERE day >= DATE {first} AND day < DATE {end}
     )

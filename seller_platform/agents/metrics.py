@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 
 from psycopg import sql
@@ -166,6 +167,11 @@ class Metric:
     def grain(self) -> str:
         """What the smallest number is of."""
         return " or ".join(each.grain for each in self.tables)
+
+    @property
+    def of_nothing(self) -> Decimal | None:
+        """The value where nothing was sold or posted: a sum is 0, and an average or a share is not known."""
+        return Decimal(0) if self.formula.startswith(("sum(", "count(", "coalesce(sum(")) else None
 
     def table_for(self, by: Iterable[Dimension], window: Window) -> MetricTable | None:
         """Return the table that has all of these dimensions, if possible of just these days; None without any."""

@@ -15,7 +15,7 @@ BUDGETS = {
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
-    "agents": 2_254,
+    "agents": 2_301,
     "ingest": 2_388,
     "client": 3_756,
     "warehouse": 10_699,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_848,
     "marts": 2_800,
-    "tests": 56_366,
+    "tests": 56_394,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
