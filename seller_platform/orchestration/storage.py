@@ -185,12 +185,11 @@ class _EventLogStorage(PostgresEventLogStorage):
 
 def _attempts() -> Iterator[stamina.Attempt]:
     """Yield attempts until one succeeds, for as long as the server restarts. Thus a restart fails no run."""
-    return iter(stamina.retry_context(_is_away, attempts=6, timeout=None, wait_initial=1, wait_max=15, wait_jitter=0))
 
+    def is_away(error: Exception) -> bool:
+        if isinstance(error, WarehouseUnavailableError):
+            _LOG.warning("%s Attempts go on for half a minute.", error)
+        is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        return is_lost or isinstance(error, WarehouseUnavailableError | DagsterPostgresException)
 
-def _is_away(error: Exception) -> bool:
-    """Whether the server could not be reached, or a connection was lost."""
-    if isinstance(error, WarehouseUnavailableError):
-        _LOG.warning("%s Attempts go on for half a minute.", error)
-    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    return is_lost or isinstance(error, WarehouseUnavailableError | DagsterPostgresException)
+    return iter(stamina.retry_context(is_away, attempts=6, timeout=None, wait_initial=1, wait_max=15, wait_jitter=0))

@@ -10,13 +10,13 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_828,
-    "cli": 5_100,
-    "orchestration": 4_502,
+    "cli": 5_087,
+    "orchestration": 4_501,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
     "agents": 2_301,
-    "ingest": 2_388,
+    "ingest": 2_393,
     "client": 3_756,
     "warehouse": 10_699,
     "contract": 1_223,

@@ -53,43 +53,33 @@ def status(
                 while True:
                     _show(installation, output, shows_all=shows_all, clears=is_terminal(sys.stdout))
                     time.sleep(seconds)
-        elif output.as_json or by_dataset:
-            found = _show_datasets(installation, output)
         else:
-            found = _show(installation, output, shows_all=shows_all)
+            found = _show(installation, output, shows_all=shows_all, by_dataset=by_dataset)
     if not watch:
         sys.exit(exit_code_of(failing(found, fail_on or installation.settings.fail_on)))
 
 
-def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> Sequence[Problem]:
-    """Print the screen, and return the problems."""
-    settings = installation.settings
-    data = data_elsewhere(settings.home) if settings.database_url is None else None
-    with output.progress("Reading what is stored"):
-        state = overview(installation, datetime.now(UTC))
+def _show(
+    installation: Installation, output: Output, *, shows_all: bool, by_dataset: bool = False, clears: bool = False
+) -> Sequence[Problem]:
+    """Print the screen, or the grants and the table of every dataset and account; return the problems."""
+    settings, covers = installation.settings, by_dataset or output.as_json
+    with output.progress("Counting the stored rows" if covers else "Reading what is stored"):
+        state = overview(installation, datetime.now(UTC), covers=covers)
+    output.document(state)
+    if not state.grants and (covers or not state.problems):
+        output.say(_BUT_DEMO if has_demo(settings.home) else _NOT_CONNECTED)
+    elif covers:
+        output.table("Grants", state.grants, ("connection", "state", "refused", "rotations", "issued_at", "expires_at"))
+        output.table("Coverage", state.coverage, _COVERED, lambda each: with_title(each.account, state.titles))
+        if never := sum(each.rows is None for each in state.coverage):
+            text = f"{never} of {len(state.coverage)} were never loaded"
+            output.say(f"{text}; `seller-platform sync` loads what is missing.")
+    else:
+        data = data_elsewhere(settings.home) if settings.database_url is None else None
         terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
         width = terminal.columns if sys.stdout.isatty() else None
         height = None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1  # the last line is the shell's prompt
-        lines = screen(state, width, height, data) if state.grants or state.problems else []
-    text = "\n".join(lines)
-    output.line(f"\x1b[H\x1b[2J{text}" if clears else text) if lines else output.say(_first_step(installation))
+        text = "\n".join(screen(state, width, height, data))
+        output.line(f"\x1b[H\x1b[2J{text}" if clears else text)
     return state.problems
-
-
-def _show_datasets(installation: Installation, output: Output) -> Sequence[Problem]:
-    """Print the grants, and the table of every dataset and account; return the problems."""
-    with output.progress("Counting the stored rows"):
-        state = overview(installation, datetime.now(UTC), covers=True)
-    output.document(state)
-    if not state.grants:
-        output.say(_first_step(installation))
-        return state.problems
-    output.table("Grants", state.grants, ("connection", "state", "refused", "rotations", "issued_at", "expires_at"))
-    output.table("Coverage", state.coverage, _COVERED, lambda each: with_title(each.account, state.titles))
-    if never := sum(each.rows is None for each in state.coverage):
-        output.say(f"{never} of {len(state.coverage)} were never loaded; `seller-platform sync` loads what is missing.")
-    return state.problems
-
-
-def _first_step(installation: Installation) -> str:
-    return _BUT_DEMO if has_demo(installation.settings.home) else _NOT_CONNECTED

@@ -203,7 +203,14 @@ def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[
         return [_painted("Everything is loaded, and nothing needs attention.", Colour.GOOD)]
     lines, left_out = list[str](), list[Notice]()
     for notice in notices:
-        of_notice = [*_lines(notice, width)]
+        command = runnable_command(notice.command)
+        first, *others = wrapped(printable(notice.text), max(width - _INDENT, 1))
+        indent = " " * _INDENT if len(command) + _INDENT <= width else ""
+        of_notice = [
+            f"{_painted(f'{notice.word:<{_INDENT}}', notice.colour)}{first}",
+            *(f"{' ' * _INDENT}{line}" for line in others),
+            f"{indent}{_painted(command, Colour.HEADING)}",  # on a line of its own, to be copied
+        ]
         is_cut = room is not None and (left_out or len(lines) + len(of_notice) > room - (notice is not notices[-1]))
         if is_cut and not notice.is_error:
             left_out.append(notice)
@@ -213,16 +220,6 @@ def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[
         words = ", ".join(dict.fromkeys(notice.word for notice in left_out))
         lines += wrapped(f"More ({words}): {runnable('`seller-platform status --all`')}", width)
     return lines
-
-
-def _lines(notice: Notice, width: int) -> Iterator[str]:
-    """Yield a notice: its word and text, and its command on a line of its own, to be copied."""
-    command = runnable_command(notice.command)
-    lines = wrapped(printable(notice.text), max(width - _INDENT, 1))
-    yield f"{_painted(f'{notice.word:<{_INDENT}}', notice.colour)}{lines[0]}"
-    yield from (f"{' ' * _INDENT}{line}" for line in lines[1:])
-    indent = " " * _INDENT if len(command) + _INDENT <= width else ""
-    yield f"{indent}{_painted(command, Colour.HEADING)}"
 
 
 def _troubled(states: Sequence[SliceState]) -> int:

@@ -3,6 +3,7 @@
 `connect` stores what a connection needs. From then on the stored values are used, whatever the environment says.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -167,27 +168,38 @@ def open_api(
     box: SecretBox,
     home: Path,
     *,
-    budget: RequestBudget | None = None,
+    shared: AbstractContextManager[object] | None = None,
 ) -> SellerApi:
     """Return the API of a connection; the caller closes it.
 
     Args:
-        budget: Limits its requests under way; by default a budget of its own.
+        shared: Limits its requests under way together with those of other processes.
     """
     return SellerApi(
         upstream.base_url,
         auth=GrantAuth(open_keeper(upstream, connection, database, box, home)),
-        budget=budget,
+        budget=RequestBudget(shared=shared),
         meter=meter_of(upstream, connection, database),
         silence_seconds=upstream.silence_seconds,
     )
 
 
 class StoredApis:
-    """The APIs of connections, each opened on first use as it is stored; threads may share them."""
+    """The APIs of connections, each opened on first use as it is stored; threads may share them.
 
-    def __init__(self, settings: Settings, database: Database, box: SecretBox) -> None:
-        self._settings, self._database, self._box = settings, database, box
+    Args:
+        shared: As `open_api` takes it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        box: SecretBox,
+        *,
+        shared: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self._settings, self._database, self._box, self._shared = settings, database, box, shared
         self._opened: dict[str, SellerApi] = {}
         self._lock = Lock()
 
@@ -196,8 +208,9 @@ class StoredApis:
         with self._lock:
             if connection not in self._opened:
                 upstream = upstream_of(connection, self._settings, self._database, self._box)
-                api = open_api(upstream, connection, self._database, self._box, self._settings.home)
-                self._opened[connection] = api
+                self._opened[connection] = open_api(
+                    upstream, connection, self._database, self._box, self._settings.home, shared=self._shared
+                )
             return self._opened[connection]
 
     def close(self) -> None:

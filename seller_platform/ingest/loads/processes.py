@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -24,12 +23,11 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 from seller_platform import interruption
-from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.concurrency import MOST_REQUESTS, RequestBudget
+from seller_platform.client.http.concurrency import MOST_REQUESTS
 from seller_platform.clocks import utc_now
 from seller_platform.commands import use_demo_start, use_start, uses_demo_start
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.ingest.connections.upstream import StoredApis
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.logs import are_json, write_json_logs
@@ -217,14 +215,8 @@ def _begin(opening: _Opening) -> SliceLoader:
         write_json_logs()
     if any(name.startswith("OTEL_") for name in os.environ):
         send_traces("seller-platform", os.environ)
-    box = secret_box(settings.home, settings.secret_key)
-
-    @cache
-    def api(connection: str) -> SellerApi:
-        upstream, budget = upstream_of(connection, settings, database, box), RequestBudget(shared=opening.requests)
-        return open_api(upstream, connection, database, box, settings.home, budget=budget)
-
-    return SliceLoader(database, api, utc_now())
+    apis = StoredApis(settings, database, secret_box(settings.home, settings.secret_key), shared=opening.requests)
+    return SliceLoader(database, apis, utc_now())
 
 
 @contextmanager
