@@ -1,6 +1,6 @@
 """Tests the loads of products and exchange rates from CSV files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -50,13 +50,6 @@ def _written(folder: Path, *lines: str) -> Path:
     return folder / "lines.csv"
 
 
-def _assert_named(problems: Sequence[str], wrong: Sequence[str]) -> None:
-    assert len(problems) == len(wrong)
-    for number, (problem, expected) in enumerate(zip(problems, wrong, strict=True), start=3):
-        assert problem.startswith(f"line {number}"), problem
-        assert expected in problem
-
-
 def _stored(database: Database) -> Sequence[Any]:
     columns = "sku, asin, parent_asin, product_name, buybox_price, sales_rank, lead_time_days"
     return stored(database, f"SELECT {columns} FROM service.products ORDER BY account, sku")
@@ -78,25 +71,6 @@ def test_a_product_is_replaced_as_a_whole(shop: Database, tmp_path: Path) -> Non
         ("A", "B-9", "P-1", "Mug, blue", Decimal("12.50"), 7, 30),
         ("B", "B-B", "P-2", "B sold", None, None, 4),
     ]
-
-
-def test_each_wrong_line_of_products_is_named_and_none_is_loaded(shop: Database, tmp_path: Path) -> None:
-    wrong = {
-        "us-9,A,B-A,Name,,": "column account: 'us-9' is not the key of an account; they are: de-2, fr-3, gb-5, it-4,",
-        "us-1, ,B-A,Name,,": "column sku: ' ' is not a SKU",
-        "us-1,C,,Name,,": "column asin: '' is empty, and no stored row of SKU 'C' has one",
-        "us-1,D,B-D,,,": "column product_name: '' is empty, and no stored row of SKU 'D' has one",
-        "us-1,E,B-E,Name,x,": "column buybox_price: 'x' is not a number",
-        "us-1,F,B-F,Name,,1.5": "column lead_time_days: '1.5' is not a number from 0 to less than 10000",
-        "us-1,A,B-A,Name,,": "SKU 'A' of us-1 stands in line 2; keep one",
-    }
-
-    with pytest.raises(SheetError) as caught:
-        header = "account,sku,asin,product_name,buybox_price,lead_time_days"
-        _load(shop, tmp_path, "us-1,A,B-A,Name,1,1", *wrong, header=header)
-
-    _assert_named(caught.value.problems, [*wrong.values()])
-    assert _stored(shop) == []
 
 
 def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path: Path, ann: httpx.Client) -> None:
@@ -145,27 +119,6 @@ def test_rates_are_loaded_and_those_of_the_same_day_replaced(database: Database,
     ]
 
 
-def test_each_wrong_line_of_rates_is_named_and_none_is_loaded(database: Database, tmp_path: Path) -> None:
-    wrong = {
-        "2026-02-30,USD,1": "column day: '2026-02-30' is not a day, written as 2026-03-31",
-        "2026-03-01,usd,1": "column currency: 'usd' is not an ISO 4217 code such as USD",
-        "2026-03-01,GBP,0": "column per_euro: '0' is not more than 0",
-        "2026-03-01,JPY,": "column per_euro: '' is not more than 0",
-        "2026-03-01,CHF,-1": "column per_euro: '-1' is not a number from 0 to less than",
-        "2026-03-01,PLN,1e3": "column per_euro: '1e3' is not a number",
-        "2026-03-01,EUR,1.1": "column per_euro: '1.1' is not 1, which it must be for EUR",
-        "2026-03-01,GBP": "'2026-03-01,GBP' has 2 cells under 3 columns",
-        "2026-03-01,USD,1.2": "the rate of USD on 2026-03-01 stands in line 2; keep one",
-    }
-
-    with pytest.raises(SheetError) as caught:
-        _load_rates(database, tmp_path, "2026-03-01,USD,1.1", *wrong)
-
-    _assert_named(caught.value.problems, [*wrong.values()])
-    assert "cannot be used" in str(caught.value)
-    assert _stored_rates(database) == []
-
-
 def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: httpx.Client, tmp_path: Path) -> None:
     connect(service.database, "us-1")
     day = date(2026, 3, 1)
@@ -181,3 +134,43 @@ def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: ht
     assert "`seller-platform service rates load`" in before.json()["message"]
     assert [row["product_sales"] for row in after.json()["data"]] == [6.4]
     assert after.headers["X-Computed-By"] == "replica"
+
+
+WRONG_PRODUCTS = {
+    "us-9,A,B-A,Name,,": "column account: 'us-9' is not the key of an account; they are: de-2, fr-3, gb-5, it-4,",
+    "us-1, ,B-A,Name,,": "column sku: ' ' is not a SKU",
+    "us-1,C,,Name,,": "column asin: '' is empty, and no stored row of SKU 'C' has one",
+    "us-1,D,B-D,,,": "column product_name: '' is empty, and no stored row of SKU 'D' has one",
+    "us-1,E,B-E,Name,x,": "column buybox_price: 'x' is not a number",
+    "us-1,F,B-F,Name,,1.5": "column lead_time_days: '1.5' is not a number from 0 to less than 10000",
+    "us-1,A,B-A,Name,,": "SKU 'A' of us-1 stands in line 2; keep one",
+}
+WRONG_RATES = {
+    "2026-02-30,USD,1": "column day: '2026-02-30' is not a day, written as 2026-03-31",
+    "2026-03-01,usd,1": "column currency: 'usd' is not an ISO 4217 code such as USD",
+    "2026-03-01,GBP,0": "column per_euro: '0' is not more than 0",
+    "2026-03-01,JPY,": "column per_euro: '' is not more than 0",
+    "2026-03-01,CHF,-1": "column per_euro: '-1' is not a number from 0 to less than",
+    "2026-03-01,PLN,1e3": "column per_euro: '1e3' is not a number",
+    "2026-03-01,EUR,1.1": "column per_euro: '1.1' is not 1, which it must be for EUR",
+    "2026-03-01,GBP": "'2026-03-01,GBP' has 2 cells under 3 columns",
+    "2026-03-01,USD,1.2": "the rate of USD on 2026-03-01 stands in line 2; keep one",
+}
+
+
+@pytest.mark.parametrize(
+    ("load", "header", "good", "wrong"),
+    [
+        (_load, "account,sku,asin,product_name,buybox_price,lead_time_days", "us-1,A,B-A,Name,1,1", WRONG_PRODUCTS),
+        (_load_rates, "day,currency,per_euro", "2026-03-01,USD,1.1", WRONG_RATES),
+    ],
+)
+def test_each_wrong_line_is_named_and_none_is_loaded(
+    shop: Database, tmp_path: Path, load: Callable[..., object], *, header: str, good: str, wrong: Mapping[str, str]
+) -> None:
+    with pytest.raises(SheetError, match="cannot be used") as caught:
+        load(shop, tmp_path, good, *wrong, header=header)
+
+    for number, (problem, expected) in enumerate(zip(caught.value.problems, wrong.values(), strict=True), start=3):
+        assert (problem.startswith(f"line {number}"), expected in problem) == (True, True), problem
+    assert (_stored(shop), _stored_rates(shop)) == ([], [])
