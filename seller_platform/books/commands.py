@@ -156,8 +156,8 @@ def export(
     """Write the journal entries of MONTH, which is closed, as CSV files for a program of accounting.
 
     A file for QuickBooks has at most 1,000 rows, and one for Xero 300 and a single currency; further files are
-    numbered, and none divides an entry. QuickBooks reads days as MM/DD/YYYY in the US and as DD/MM/YYYY (--day-first)
-    in most other regions. With --account, each account has files of its own, whose names have its key.
+    numbered, and none divides an entry. Days for QuickBooks are MM/DD/YYYY, as companies in the US read them; an option
+    writes DD/MM/YYYY for others. With --account, each account has files of its own, whose names have its key.
     """
     with open_stored_installation() as installation:
         chart = chart_of(installation.settings.of(BooksSettings).chart_of_accounts)
