@@ -35,6 +35,7 @@ COLOURS = {
     SliceState.INCOMPLETE: "#fbbf24",
     SliceState.MISSING: "#d1d5db",
     SliceState.MISMATCHED: "#a21caf",
+    SliceState.ALTERED: "#6d28d9",
     SliceState.HELD: "#ea580c",
     SliceState.FAILED: "#991b1b",
 }

@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 2_828,
     "cli": 5_087,
-    "orchestration": 4_501,
+    "orchestration": 4_502,
     "service": 12_414,
     "sandbox": 2_970,
     "alerts": 617,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_848,
     "marts": 2_800,
-    "tests": 56_387,
+    "tests": 56_391,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -19,7 +19,7 @@ from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
 from seller_platform.orchestration.assets.events import freshness_for
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
-from seller_platform.orchestration.charts import MOST_ACCOUNTS
+from seller_platform.orchestration.charts import COLOURS, MOST_ACCOUNTS
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
@@ -172,6 +172,10 @@ def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(datab
     assert len(svg) < 200_000
     ET.fromstring(svg)  # our own SVG
     assert svg.index("Shop &lt;59&gt;") < svg.index("Shop &lt;0&gt;")
+
+
+def test_every_state_of_a_slice_has_a_colour_in_the_heat_map() -> None:
+    assert {*COLOURS} == {*SliceState}
 
 
 def test_the_asset_shows_how_many_slices_are_in_each_state(
