@@ -2,6 +2,7 @@
 
 - `capability`: what this folder contributes
 - `selectors`: selectors, status words and formats of reports
+- `downloads`: bodies of reports, stored in files until their end is certain
 - `endpoints`: reports requested, followed and downloaded
 - `jobs`: which reports were requested, and how far they are
 - `loading`: requests, polls and loads reports

@@ -14,7 +14,6 @@ import msgspec
 from seller_platform.client.decoding.envelopes import KEYED, CutBody
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.bodies import StoredBody
 from seller_platform.client.http.characters import sent_bytes, storable_json
 from seller_platform.client.http.responses import json_object, shortened
 from seller_platform.client.lists.row_defects import RowDefects
@@ -26,12 +25,12 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import FORMULA_STARTS, REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS, ROWS
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.reports.downloads import StoredBody, download
 from seller_platform.reports.selectors import CSV, JSON
 
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5", JSON: "application/json"}
 PAGE_ROWS = 500
 _LARGEST_CELL = 1 << 20
-_LARGEST_LINE = 16 << 20
 _SEPARATORS = ",;\t|"
 _ESCAPE = re.compile(f"^'(?= *({'|'.join(map(re.escape, FORMULA_STARTS))}))")
 _SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
@@ -125,7 +124,7 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 
     params = {**_about(account, report_id), "format": form}
     with tempfile.SpooledTemporaryFile(1 << 20) as file:
-        requests, result = api.download(REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])
+        requests, result = download(api, REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])
     size, pages, defects, other_columns = result
     defects.check(f"report {report_id}", sink.count)
     notes = defects.notes | ({"other_columns": sorted(other_columns)} if other_columns else {})
@@ -150,7 +149,7 @@ def download_body(api: SellerApi, account: Account, report_id: str, form: str, f
         return body.size
 
     params = {**_about(account, report_id), "format": form}
-    return api.download(REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])[1]
+    return download(api, REPORT_DOWNLOAD, params, file, read, accept=_ACCEPTS[form])[1]
 
 
 def _about(account: Account, report_id: str) -> dict[str, str]:
@@ -168,7 +167,7 @@ def _pages(body: StoredBody, form: str) -> Iterator[bytes]:
         for first in range(0, len(rows), PAGE_ROWS):
             yield b'{"%b": [%b]}' % (ROWS.encode(), b",".join(rows[first : first + PAGE_ROWS]))
     elif form == CSV and body.size:
-        yield from csv_pages(body.text())
+        yield from csv_pages(body.lines())
     elif body.size:
         raise UnreadableBodyError("a body that is not JSON")
 
@@ -181,15 +180,14 @@ def _json_rows(text: bytes) -> list[msgspec.Raw]:
     return msgspec.json.decode(cut.rows, type=list[msgspec.Raw])
 
 
-def csv_pages(text: Iterator[str]) -> Iterator[bytes]:
-    """Yield the rows of CSV as bodies of pages in JSON.
+def csv_pages(sent: Iterator[str]) -> Iterator[bytes]:
+    """Yield the rows of lines of CSV as bodies of pages in JSON.
 
     Raises:
         ContractViolationError: Two columns have the same name.
         UnreadableBodyError: The text is no CSV, has no column of the contract, or was cut.
     """
     csv.field_size_limit(_LARGEST_CELL)
-    sent = _lines(text)
     start = next((line for line in sent if line.strip()), "")
     separator = _SEPARATOR_LINE.fullmatch(start)  # spreadsheets write it before the header
     header = next(sent, "") if separator else start
@@ -216,15 +214,3 @@ def _row(names: list[str], cells: list[str], number: int) -> dict[str, str | Non
     if len(cells) != len(names):
         raise UnreadableBodyError(f"CSV whose row {number} has {count_of(len(cells), 'cell')}, not {len(names)}")
     return {name: _ESCAPE.sub("", cell) or None for name, cell in zip(names, cells, strict=True)}
-
-
-def _lines(text: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a text with their line ends."""
-    rest = ""
-    for piece in text:
-        *whole, rest = (rest + piece).split("\n")
-        yield from (f"{line}\n" for line in whole)
-        if len(rest) > _LARGEST_LINE:
-            raise UnreadableBodyError(f"a body that is not CSV, or has a line beyond {_LARGEST_LINE >> 20} MiB")
-    if rest:
-        yield rest

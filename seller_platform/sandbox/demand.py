@@ -124,16 +124,16 @@ def _orders(rng: Generator, days: Sequence[date], per_month: float) -> tuple[int
 
     Rounding is carried over, so that a few orders a month are neither none nor many.
     """
-    expected = [per_month / monthrange(day.year, day.month)[1] * _factor(day) for day in days]
+    expected = []
+    for day in days:
+        factor = _WEEKDAYS[day.weekday()] * _MONTHS[day.month - 1]
+        if day.month == 11 and day.day in _SALE_DAYS:
+            factor *= _SALE
+        elif day.month == 12 and day.day >= _CHRISTMAS_ORDERS_END:
+            factor *= _AFTER_CHRISTMAS_ORDERS
+        expected.append(per_month / monthrange(day.year, day.month)[1] * factor)
     running = np.ceil(np.cumsum(np.array(expected) * rng.lognormal(0, 0.12, len(days)))).astype(np.int64)
     return tuple(np.diff(running, prepend=0).tolist())
-
-
-def _factor(day: date) -> float:
-    factor = _WEEKDAYS[day.weekday()] * _MONTHS[day.month - 1]
-    if day.month == 11 and day.day in _SALE_DAYS:
-        return factor * _SALE
-    return factor * (_AFTER_CHRISTMAS_ORDERS if day.month == 12 and day.day >= _CHRISTMAS_ORDERS_END else 1.0)
 
 
 _HOUR_CHANCES = np.cumsum(_HOURS)[:-1] / sum(_HOURS)

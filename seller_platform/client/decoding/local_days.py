@@ -90,8 +90,8 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
     Raises:
         ValueError: It is no moment.
     """
-    if is_canonical_timestamp(text):
-        return text
+    if _CANONICAL.fullmatch(text):
+        return canonical_timestamp(text)
     shape = _TIMESTAMP.fullmatch(text)
     if shape is None:
         raise ValueError("not a timestamp")
@@ -104,13 +104,15 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
     return moment.isoformat()
 
 
-def is_canonical_timestamp(text: str) -> bool:
-    """Whether a text is a timestamp in the form that needs no change.
+def canonical_timestamp(text: str) -> str:
+    """Return a timestamp that is in the form that needs no change.
 
     Raises:
-        ValueError: It has the form, but is no moment.
+        ValueError: It is not in that form, or is no moment.
     """
-    return _CANONICAL.fullmatch(text) is not None and datetime.fromisoformat(text).tzinfo is not None
+    if not _CANONICAL.fullmatch(text) or datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a timestamp that is not in the canonical form")
+    return text
 
 
 def checked_date(text: str) -> str:

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from seller_platform.client.decoding.envelopes import ARRAY, KEYED, NO_JSON, CutBody
 from seller_platform.client.decoding.lenient import LenientReader
-from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
+from seller_platform.client.decoding.local_days import canonical_timestamp, checked_date, local_days
 from seller_platform.client.decoding.values import LARGEST_BIGINT, LARGEST_EXPONENT, LEAST_BIGINT, LEAST_EXPONENT
 from seller_platform.client.http.characters import variants
 from seller_platform.contract import Column, Dataset, Kind, Window
@@ -353,12 +353,6 @@ def _strict_decoder(columns: tuple[Column, ...], day: str | None, shape: Shape) 
     return msgspec.json.Decoder(dict[str, row] if shape.container == KEYED else list[row])  # type: ignore[valid-type]
 
 
-def _check_timestamps(values: Sequence[Any]) -> None:
-    for text in values:
-        if text is not None and not is_canonical_timestamp(text):
-            raise ValueError("a timestamp that is not in the canonical form")
-
-
 def _least_exponent(values: Sequence[Any]) -> int:
     """Return the least exponent of numbers that PostgreSQL can store, which is that of their exact sum.
 
@@ -376,7 +370,7 @@ def _least_exponent(values: Sequence[Any]) -> int:
 
 _CHECKS: Mapping[Kind, Callable[[Sequence[Any]], object]] = {
     Kind.DATE: lambda values: [checked_date(text) for text in set(values) - {None}],
-    Kind.TIMESTAMP: _check_timestamps,
+    Kind.TIMESTAMP: lambda values: [canonical_timestamp(text) for text in values if text is not None],
     Kind.NUMBER: _least_exponent,
 }
 """Raises ValueError or ArithmeticError where a value is none of its kind; amounts are checked with their digits."""

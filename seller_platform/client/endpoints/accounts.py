@@ -42,7 +42,13 @@ def fetch_user(api: SellerApi) -> tuple[int | None, str | None]:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    _, body = api.request("GET", USER_ME, decode=_without_error)
+
+    def decode(body: bytes) -> Mapping[str, Any]:
+        answer = json_object(body)
+        check_no_error(answer)
+        return answer
+
+    _, body = api.request("GET", USER_ME, decode=decode)
     user = body["user"] if isinstance(body.get("user"), dict) else body
     try:
         number = whole_number(str(user.get("id")))
@@ -82,9 +88,3 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         facts = replace(facts, announced=len(rows), verdict=CountVerdict.MATCH)
     extras = {number: kept.extras[position] for number, position in enumerate(order) if position in kept.extras}
     return Discovered(tuple(accounts.values()), rows, extras, facts)
-
-
-def _without_error(body: bytes) -> Mapping[str, Any]:
-    answer = json_object(body)
-    check_no_error(answer)
-    return answer

@@ -6,33 +6,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
-from typing import IO, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import httpx
 import msgspec
 from opentelemetry.trace import Span, SpanKind
 from xxhash import xxh3_128_digest
 
-from seller_platform.client.http.bodies import (
-    ACCEPT_ENCODING,
-    LARGEST_JSON_BYTES,
-    BodyLimits,
-    StoredBody,
-    read_answer,
-    store_body,
-)
+from seller_platform.client.http.bodies import ACCEPT_ENCODING, LARGEST_JSON_BYTES, BodyLimits, read_answer
 from seller_platform.client.http.concurrency import RequestBudget
-from seller_platform.client.http.responses import (
-    WITHOUT_BODY,
-    PassingFault,
-    RawAnswer,
-    check_answer,
-    fault_of,
-    next_query_of,
-)
+from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of, next_query_of
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
-from seller_platform.errors import ErrorAnswerError, UnreadableBodyError
+from seller_platform.errors import UnreadableBodyError
 from seller_platform.network import http_client
 from seller_platform.traces import mark_failed, span, write_trace_headers
 
@@ -45,9 +31,9 @@ _TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
 _BODY = BodyLimits(LARGEST_JSON_BYTES, 600)
-_DOWNLOAD = BodyLimits(16 << 30, 3600)
 
 Decoded = TypeVar("Decoded")
+Stored = TypeVar("Stored")
 
 
 @dataclass(frozen=True)
@@ -140,62 +126,41 @@ class SellerApi:
         self,
         path: str,
         params: Mapping[str, str] | None,
-        file: IO[bytes],
-        read: Callable[[StoredBody], Decoded],
+        store: Callable[[httpx.Response, str, RequestClock], Stored],
+        read: Callable[[Stored], Decoded],
         *,
         accept: str,
     ) -> tuple[int, Decoded]:
         """Return the requests that a download took, and the result of `read`; it raises what `request` raises.
 
-        A body whose end is not certain is requested until two bodies in a row are the same.
-
         Args:
-            file: Receives the body.
-            read: Reads the body, which is empty for a status without one. With `UnreadableBodyError` it asks for
-                another; the same one is then refused.
+            store: Stores the body of a good answer, given the name of the request and a clock.
+            read: Reads what was stored; with a `PassingFault` it asks for another answer.
             accept: The media types that are accepted.
         """
-        tally, name, digest = count(), f"GET {path}", b""
-        extensions = {_TALLY: tally, _METER: self.meter}
+        tally, name = count(), f"GET {path}"
         request = self._http.build_request(
             "GET",
             self.base_url + path,
             params=params,
             headers={"Accept": accept},
             timeout=self._timeout,
-            extensions=extensions,
+            extensions={_TALLY: tally, _METER: self.meter},
         )
 
         def attempt() -> Decoded:
-            nonlocal digest
-            former = digest
             with self.budget.request():
                 with open_answer(self._http, request, name) as (response, _):
-                    body, has_body = None, response.status_code not in WITHOUT_BODY
                     if response.is_success:
-                        body = store_body(response, name, file, _DOWNLOAD, self._clock)
+                        stored = store(response, name, self._clock)
                     else:
                         refused = read_answer(response, name, self._limits, self._clock)
-                if body is None:
+                if not response.is_success:
                     if refused.status == 429:
                         self.budget.shrink()
                     check_answer(refused, name, self._clock.now)
                     raise AssertionError("check_answer raises for every answer without success")
-            if body.start == b"<":
-                raise PassingFault("an HTML page instead of a report")
-            digest = body.digest
-            if has_body and not body.start:
-                raise PassingFault("an empty body", digest=digest)
-            if has_body and not body.is_whole and digest != former:
-                problem = "a body whose end is not certain, and which did not come twice in a row"
-                raise PassingFault(problem, digest=digest)
-            try:
-                if body.start == b"\x1f":
-                    raise UnreadableBodyError("a gzip file without the Content-Encoding that says so")
-                return read(body)
-            except UnreadableBodyError as error:
-                is_error = isinstance(error, ErrorAnswerError)
-                raise PassingFault(error.problem, digest=b"" if is_error else digest) from None
+            return read(stored)
 
         result = self._policy.run(name, attempt)
         return next(tally), result

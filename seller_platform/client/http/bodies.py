@@ -1,7 +1,4 @@
-"""Bodies of answers: decoded to their end within limits, as text of their charset, and stored in files.
-
-Lists, reports and tokens are all read here.
-"""
+"""Bodies of answers: decoded to their end within limits, as text of their charset."""
 
 import codecs
 import zlib
@@ -9,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO
 
 import httpx
 from xxhash import xxh3_128
@@ -25,8 +21,6 @@ LARGEST_JSON_BYTES = 512 << 20
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
 _PIECE = 1 << 20
 _GZIP_START = 0x1F
-_JSON = (b"[", b"{")
-_MARKS_AND_BLANKS = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 # Those of UTF-32 begin like those of UTF-16.
 _ENCODINGS = {
@@ -51,57 +45,6 @@ class BodyLimits:
     seconds: float
 
 
-@dataclass(frozen=True)
-class StoredBody:
-    """A body in a file.
-
-    Attributes:
-        name: The request, for messages.
-        digest: That of its bytes.
-        start: Its first byte that is neither blank nor part of a mark of an encoding.
-        is_whole: Whether its end is certain; that of JSON is in its syntax.
-    """
-
-    name: str
-    file: IO[bytes]
-    size: int
-    digest: bytes
-    charset: str | None
-    start: bytes
-    is_whole: bool
-
-    @property
-    def is_json(self) -> bool:
-        """Whether it begins like JSON."""
-        return self.start in _JSON
-
-    def text(self) -> Iterator[str]:
-        """Yield its text. Bytes that are none become surrogates, which `sent_bytes` turns back.
-
-        Raises:
-            ContractViolationError: Its charset is unknown.
-            UnreadableBodyError: It is no text.
-        """
-        encoding, errors = _encoding_of(self._pieces, self.charset, self.name)
-        yield from codecs.iterdecode(self._pieces(), encoding, errors)
-
-    def utf_8(self) -> bytes:
-        """Return its text in UTF-8 without a byte order mark; bytes that are no text stay as they are.
-
-        Raises:
-            ContractViolationError: It is too large to be read at once. It raises what `text` raises, too.
-        """
-        if self.size > LARGEST_JSON_BYTES:
-            problem = f"its JSON is larger than {LARGEST_JSON_BYTES >> 20} MiB; CSV may be larger"
-            raise ContractViolationError(self.name, problem)
-        return _utf_8(b"".join(self._pieces()), self.charset, self.name)
-
-    def _pieces(self) -> Iterator[bytes]:
-        self.file.seek(0)
-        while piece := self.file.read(_PIECE >> 4):
-            yield piece
-
-
 def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> RawAnswer:
     """Return the answer with its whole body, in UTF-8 without a byte order mark.
 
@@ -113,8 +56,8 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
     """
     body = b""
     try:
-        body = b"".join(_decoded(response, name, limits, clock))
-        body = _utf_8(body, response.charset_encoding, name)
+        body = b"".join(decoded_pieces(response, name, limits, clock))
+        body = utf_8_of(body, response.charset_encoding, name)
     except (ContractViolationError, PassingFault, UnreadableBodyError) as error:
         if response.is_success:
             raise PassingFault.of(error, body) if isinstance(error, UnreadableBodyError) else error from None
@@ -123,23 +66,7 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
     return RawAnswer(response.status_code, response.headers, body, through)
 
 
-def store_body(
-    response: httpx.Response, name: str, file: IO[bytes], limits: BodyLimits, clock: RequestClock
-) -> StoredBody:
-    """Replace the content of a file by the body of an answer; it raises what `read_answer` raises."""
-    digest, start, end = xxh3_128(), b"", b""
-    file.seek(0)
-    file.truncate()
-    for piece in _decoded(response, name, limits, clock):
-        digest.update(piece)
-        file.write(piece)
-        start, end = start or piece.lstrip(_MARKS_AND_BLANKS)[:1], (end + piece[-4:])[-4:]
-    is_framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
-    is_whole = start in _JSON or (is_framed and end.rstrip(b"\0").endswith((b"\n", b"\r")))
-    return StoredBody(name, file, file.tell(), digest.digest(), response.charset_encoding, start, is_whole)
-
-
-def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
+def decoded_pieces(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
     """Yield the pieces of a body without its content encodings (RFC 9110 section 8.4)."""
     began, sent = clock.monotonic(), xxh3_128()
 
@@ -212,14 +139,14 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
         raise CutBodyError(f"a {coding} body that was cut")
 
 
-def _utf_8(body: bytes, charset: str | None, name: str) -> bytes:
+def utf_8_of(body: bytes, charset: str | None, name: str) -> bytes:
     """Return the text of a body in UTF-8 without a byte order mark; bytes that are no text stay as they are."""
     if charset in _UTF_8 and b"\0" not in body[:2] and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return body.removeprefix(codecs.BOM_UTF8)
-    return sent_bytes(body.decode(*_encoding_of(lambda: [body], charset, name)))
+    return sent_bytes(body.decode(*encoding_of(lambda: [body], charset, name)))
 
 
-def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, name: str) -> tuple[str, str]:
+def encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, name: str) -> tuple[str, str]:
     """Return the encoding of a body, and how what it cannot decode is handled.
 
     It is the declared one where it decodes the body, else UTF-8 or a wider one. Marks and zeros at the start, which no

@@ -207,7 +207,10 @@ class TokenEndpoint:
             tokens = (body.get("access_token"), body.get("refresh_token") or form.get("refresh_token"))
             if answer.status == 200:
                 if all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens):
-                    lifetime = _lifetime_seconds(body.get("expires_in"))
+                    lifetime = 0
+                    with suppress(KeyError, TypeError, ValueError, OverflowError):
+                        lifetime = int(float(body["expires_in"]))
+                    lifetime = min(lifetime, _LONGEST_LIFE_SECONDS) if lifetime > 0 else ACCESS_TOKEN_SECONDS
                     return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, lifetime, client=self.client)
                 with suppress(ErrorAnswerError):
                     check_no_error(body)
@@ -256,28 +259,15 @@ def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> T
     inner: Mapping[str, Any] = sent if isinstance(sent, dict) else {"code": sent}
     described = (body.get("error_description"), inner.get("message"), body.get("message"))
     error, description = (
-        next((_without(form, text) for text in texts if isinstance(text, str) and text.strip()), "")
+        next((text for text in texts if isinstance(text, str) and text.strip()), "")
         for texts in ((inner.get("code"), inner.get("type")), described)
     )
+    for name in ("client_secret", "refresh_token", "code", "code_verifier"):  # an upstream may repeat what was sent
+        if secret := form.get(name):
+            error, description = error.replace(secret, "***"), description.replace(secret, "***")
+    error, description = shortened(error), shortened(description)
     if error in ("temporarily_unavailable", "server_error", "slow_down"):
         raise PassingFault(f"the error {error}", was_untouched=True)
     says_why = status in _REFUSING_STATUSES and bool(error or description or status == 401)
     ends_grant = error == _INVALID_GRANT or (says_why and error != INVALID_CLIENT)
     return TokenRefusedError(error or f"http_{status}", description, ends_grant=ends_grant)
-
-
-def _lifetime_seconds(sent: Any) -> int:
-    """Return the lifetime of an access token; the API's default where the answer has none."""
-    try:
-        seconds = int(float(sent))
-    except (TypeError, ValueError, OverflowError):
-        return ACCESS_TOKEN_SECONDS
-    return min(seconds, _LONGEST_LIFE_SECONDS) if seconds > 0 else ACCESS_TOKEN_SECONDS
-
-
-def _without(secret: Mapping[str, str], text: str) -> str:
-    """Return a text of the upstream without the secrets that were sent to it."""
-    for name in ("client_secret", "refresh_token", "code", "code_verifier"):
-        if secret.get(name):
-            text = text.replace(secret[name], "***")
-    return shortened(text)
