@@ -49,7 +49,7 @@ from seller_platform.service.pages.sessions import LoginOptions
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
-from seller_platform.service.reports.worker import Pace, WorkerThread
+from seller_platform.service.reports.worker import Pace, start_worker
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
 from seller_platform.traces import flush_traces, send_traces
@@ -140,9 +140,7 @@ def create_app(
             stack.push_async_callback(store.close)
             await store.open()
             if worker_pace is not None:
-                worker = WorkerThread(database_url, worker_pace, limits)
-                worker.start()
-                stack.push_async_callback(asyncio.to_thread, worker.stop)
+                stack.push_async_callback(asyncio.to_thread, start_worker(database_url, worker_pace, limits))
             for each in agents:
                 await stack.enter_async_context(each.running())
             yield

@@ -16,7 +16,7 @@ from typing import LiteralString
 import msgspec
 from psycopg import sql
 
-from seller_platform.contract.cost_periods import CostPeriod, Periods, with_cents
+from seller_platform.contract.cost_periods import Periods, with_cents
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.wire import REPLICA
 from seller_platform.service.access import SelectedAccounts, ServedAccount
@@ -161,7 +161,14 @@ async def write_periods(
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await _snapshot(connection, account) or account.today(now)
-            elements = [_encoded(period, account) for period in periods]
+            elements = []
+            for period in periods:
+                of_period = [
+                    {name: getattr(element, name) for name in ELEMENT_FIELDS}
+                    | ({"currency": account.currency_code} if element.is_converted else {})
+                    for element in period.cost_elements
+                ]
+                elements.append(_ENCODER.encode(of_period).decode())
             chosen = {**values, "account": account.key, "snapshot": snapshot}
             overlaps = await (await connection.execute(_OVERLAP, chosen)).fetchall()
             problems: dict[str, list[str]] = {}
@@ -267,16 +274,6 @@ def _refuse_conversions(selected: SelectedAccounts, periods: Periods) -> None:
     }
     if problems:
         raise InvalidParametersError(dict(islice(problems.items(), _MOST_PROBLEMS)))
-
-
-def _encoded(period: CostPeriod, account: ServedAccount) -> str:
-    """Return the elements of a period as an account stores them."""
-    elements = [
-        {name: getattr(element, name) for name in ELEMENT_FIELDS}
-        | ({"currency": account.currency_code} if element.is_converted else {})
-        for element in period.cost_elements
-    ]
-    return _ENCODER.encode(elements).decode()
 
 
 def _elements(stored: str | None) -> object:

@@ -44,7 +44,12 @@ async def issue_tokens(store: Store, request: Request) -> Response:
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
         record = partial(record_event, connection, request=request, application=application)
-        resource = _resource_of(request, form)
+        resource = None  # its path, empty for the REST API (RFC 8707)
+        if "resource" in form:
+            resource = path_of_resource(form["resource"], base_url_of(request))
+            if resource is None:
+                problem = f"resource is {shown(form['resource'])}, which is not served here"
+                raise TokenEndpointError("invalid_target", problem)
         grant_type = form.get("grant_type", "")
         if grant_type not in _GRANTS:
             code = "unsupported_grant_type" if grant_type else "invalid_request"
@@ -149,16 +154,6 @@ def _basic_credentials(request: Request) -> tuple[str | None, str | None]:
         raise TokenEndpointError(
             "invalid_client", "the Authorization header is not HTTP Basic with client id and secret", status=401
         ) from None
-
-
-def _resource_of(request: Request, form: Mapping[str, str]) -> str | None:
-    """Return the path of the resource that a request names, empty for the REST API; None without one (RFC 8707)."""
-    if "resource" not in form:
-        return None
-    path = path_of_resource(form["resource"], base_url_of(request))
-    if path is None:
-        raise TokenEndpointError("invalid_target", f"resource is {shown(form['resource'])}, which is not served here")
-    return path
 
 
 def _read(form: Mapping[str, str], kind: type[Form]) -> Form:

@@ -7,7 +7,7 @@ import asyncio
 import logging.config
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +21,7 @@ from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import LogFormat, log_configuration, log_context
 from seller_platform.service.errors import ApiError
 from seller_platform.service.http.idempotency import KEPT_HOURS
-from seller_platform.service.limits import STANDARD, Limits
+from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
     ARRIVALS,
@@ -99,29 +99,23 @@ class Pace:
     again_seconds: int = 3
 
 
-class WorkerThread:
-    """A worker in a thread with its own event loop, which does not delay requests."""
+def start_worker(database_url: str, pace: Pace, limits: Limits) -> Callable[[], None]:
+    """Start a worker in a thread with its own event loop, which does not delay requests, and return what stops it.
 
-    def __init__(self, database_url: str, pace: Pace = Pace(), limits: Limits = STANDARD) -> None:
-        self._database_url, self._pace, self._limits = database_url, pace, limits
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="report worker", daemon=True)
+    PostgreSQL may start later. When it is stopped, reports under way end within the grace period, or later in another
+    worker.
+    """
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    working = work(database_url, stop, pace, limits)
+    thread = threading.Thread(target=loop.run_until_complete, args=(working,), name="report worker", daemon=True)
+    thread.start()
 
-    def start(self) -> None:
-        """Start the thread; PostgreSQL may start later."""
-        self._thread.start()
+    def end() -> None:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
 
-    def stop(self) -> None:
-        """Stop the worker; reports under way end within the grace period, or later in another worker."""
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(work(self._database_url, self._stop, self._pace, self._limits))
-        finally:
-            self._loop.close()
+    return end
 
 
 def run_worker(database_url: str, limits: Limits, log_format: LogFormat) -> None:
