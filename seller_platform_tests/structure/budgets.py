@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_828,
     "cli": 5_087,
     "orchestration": 4_502,
-    "service": 12_414,
+    "service": 12_398,
     "sandbox": 2_970,
     "alerts": 617,
     "agents": 2_301,
