@@ -17,7 +17,7 @@ BUDGETS = {
     "alerts": 617,
     "agents": 2_301,
     "ingest": 2_393,
-    "client": 3_634,
+    "client": 3_631,
     "warehouse": 10_699,
     "contract": 1_223,
     "costs": 1_477,

@@ -78,10 +78,6 @@ class ReadResult:
             {**other.notes, **self.notes},
         )
 
-    def contradicted(self, contradiction: str) -> "ReadResult":
-        """Return the result with a note about counts that contradict each other; an empty one adds none."""
-        return replace(self, notes={CONTRADICTION: contradiction, **self.notes}) if contradiction else self
-
 
 @contextmanager
 def naming(sku: str) -> Iterator[None]:
@@ -169,7 +165,7 @@ class ListReader:
             announced = count_of(first.total or 0, "row", "was")
             doubt = f"{announced} announced for the whole window, {total} for its parts"
             result = replace(result, doubt=result.doubt or doubt)
-        return replace(result, announced=first.total).contradicted(contradiction_of(first, query))
+        return with_contradiction(replace(result, announced=first.total), first, query)
 
     def _read_pages(self, query: ListQuery, first: Page) -> ReadResult:
         """Read a list page by page; those that its counts announce are fetched ahead."""
@@ -290,12 +286,13 @@ def is_full(page: Page, query: ListQuery) -> bool:
     return 0 < size <= len(page.rows)
 
 
-def contradiction_of(first: Page, query: ListQuery) -> str:
-    """Return how the total and the last page contradict each other by page 1; nothing if they do not."""
+def with_contradiction(result: ReadResult, first: Page, query: ListQuery) -> ReadResult:
+    """Return the result with a note where the total and the last page contradict each other by page 1."""
     size, rows = first.per_page or query.page_size, len(first.rows)
     if first.total is None or not first.last_page or (first.total > rows and rows != size):
-        return ""
-    return _contradiction([first.last_page], -(-first.total // rows) if rows else 0)
+        return result
+    contradiction = _contradiction([first.last_page], -(-first.total // rows) if rows else 0)
+    return replace(result, notes={CONTRADICTION: contradiction, **result.notes}) if contradiction else result
 
 
 def _contradiction(last_pages: Iterable[int], pages: int) -> str:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError, contradiction_of, is_full
+from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError, is_full, with_contradiction
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account, Dataset, SplitFilter, Window
 from seller_platform.contract.list_query import ListQuery
@@ -192,7 +192,7 @@ class SplitListReader:
             self._reader.read(windows, value, firsts[number : number + 1])
             for number, value in enumerate(self._split_by.values)
         ]
-        return self._compared(whole, results, windows).contradicted(contradiction_of(whole, self._whole))
+        return with_contradiction(self._compared(whole, results, windows), whole, self._whole)
 
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
         """Whether the lists of all values are about as long as the unfiltered one, and share most of its rows.
