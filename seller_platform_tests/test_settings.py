@@ -101,7 +101,7 @@ def test_every_line_that_init_writes_counts_without_its_mark(monkeypatch: pytest
     assert (settings.history_start, settings.datasets) == (date(2024, 5, 1), ("orders", "inventory"))
     assert (settings.requests_per_day, settings.home) == (5_000, tmp_path / ".seller_platform")
     assert {getattr(settings, name) for name in named_in("paths")} <= {
-        *(tmp_path / name for name in ("accounts.yaml", "formula.yaml")),
+        *(tmp_path / name for name in ("accounts.yaml", "ChartOfAccounts.csv", "formula.yaml")),
         str(tmp_path / "lake"),
     }
     assert pickle.loads(pickle.dumps(settings)) == settings

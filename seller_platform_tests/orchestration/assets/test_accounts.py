@@ -345,4 +345,4 @@ def test_without_a_connection_discovery_names_the_command(
 
     assert isinstance(sensor, dg.SensorDefinition)
     assert (sensor.default_status, sensor.minimum_interval_seconds) == (dg.DefaultSensorStatus.RUNNING, 60)
-    assert "run `seller-platform connect`" in failure_of(result)[1]["default"]
+    assert "Run `seller-platform connect`" in failure_of(result)[1]["default"]
