@@ -11,9 +11,9 @@ from seller_platform.cli.database.access import require_embedded, run, url
 from seller_platform.cli.installation import command_settings, note_home, open_stored_installation
 from seller_platform.cli.output import Document, DoneDocument, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
+from seller_platform.warehouse.postgres.embedded import remove_abandoned, remove_server
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server, nothing_stored
 from seller_platform.warehouse.postgres.programs import LOOPBACK
-from seller_platform.warehouse.postgres.removal import remove_abandoned, remove_server
 from seller_platform.warehouse.postgres.root_user import DATA, abandoned_folders
 from seller_platform.warehouse.postgres.urls import READER_URL
 from seller_platform.warehouse.schema.readers import remove_reader, rights_of_readers_lack, save_reader

