@@ -121,8 +121,7 @@ def upgrade(
                 return
             for script in reversed(list(scripts.iterate_revisions("head", version.revision))):
                 report(f"{script.revision}: {script.doc}")
-        connection.exec_driver_sql(_CREATE)
-        connection.commit()
+        _until_locked(connection, lambda each: each.exec_driver_sql(_CREATE))
         _until_locked(connection, lambda _: command.upgrade(config, "head"))
         for create in _FOLLOWING:  # with their grants: a view that was dropped has lost them
             _until_locked(connection, create, grant_to_readers)
