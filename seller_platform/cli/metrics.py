@@ -13,7 +13,8 @@ from prometheus_client.registry import Collector
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output
 from seller_platform.clocks import utc_now
-from seller_platform.warehouse.monitoring.metrics import account_counts, facts, load_measures
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.monitoring.metrics import facts, load_measures
 from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform.warehouse.monitoring.problems import slice_problems
 
@@ -59,7 +60,8 @@ class WarehouseCollector(Collector):
             yield _family(CounterMetricFamily, name, doc, _PAIR, samples)
         read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
         yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
-        counts = account_counts(self._database)
+        listed, every = (len(accounts(self._database, with_retired=each)) for each in (False, True))
+        counts = {"listed": listed, "retired": every - listed}
         yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
         known = facts(self._database, utc_now())
         issued = [(each.connection, each.issued_at.timestamp()) for each in known.grants]

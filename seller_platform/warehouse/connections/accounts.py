@@ -199,11 +199,6 @@ def accounts_by_key(database: Database, keys: Collection[str]) -> dict[str, Know
     return {row["key"]: _account(row) for row in rows}
 
 
-def base_urls(database: Database) -> dict[str, str]:
-    """Return the base URL of the API that every account is read from, retired ones included, by the account's key."""
-    return dict(database.execute(select(ACCOUNTS.c.key, CONNECTIONS.c.base_url).join(CONNECTIONS)).tuples().all())
-
-
 def _account(row: RowMapping) -> KnownAccount:
     account = Account(**{name: row[name] for name in Account.__dataclass_fields__})
     return KnownAccount(row["key"], row["connection"], account)

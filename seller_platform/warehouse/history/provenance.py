@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from functools import partial
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Sourc
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError, followed
-from seller_platform.warehouse.connections.accounts import accounts_by_key, base_urls
+from seller_platform.warehouse.connections.accounts import accounts_by_key, connections
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
@@ -166,10 +165,11 @@ def explained(
 
 def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> tuple[Provenance, ...]:
     """Return where rows came from: whole ones of schema `seller` or `history`, in UTC."""
-    owners, urls = accounts_by_key(database, {row["account"] for row in rows}), base_urls(database)
+    owners = accounts_by_key(database, {row["account"] for row in rows})
+    urls = {each.name: each.base_url for each in connections(database)}
     with database.begin() as connection:
-        of_row = partial(_provenance, connection, dataset)
-        return tuple(of_row(row, owners[row["account"]].account, urls[row["account"]]) for row in rows)
+        read_by = ((row, owners[row["account"]]) for row in rows)
+        return tuple(_provenance(connection, dataset, row, own.account, urls[own.connection]) for row, own in read_by)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:

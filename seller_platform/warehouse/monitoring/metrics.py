@@ -159,14 +159,6 @@ def facts(database: Database, now: datetime) -> Facts:
     )
 
 
-def account_counts(database: Database) -> dict[str, int]:
-    """Return how many accounts are listed and how many are retired."""
-    return dict(database.execute(_ACCOUNTS).mappings().one())
-
-
-_ACCOUNTS = text("""
-    SELECT count(*) FILTER (WHERE retired_at IS NULL) AS listed, count(retired_at) AS retired FROM platform.accounts
-""")
 _COUNT = text("""
     SELECT count(*), CAST(coalesce(sum(rows), 0) AS bigint)
     FROM (SELECT dataset, account, rows FROM platform.slices
