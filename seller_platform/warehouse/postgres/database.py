@@ -13,7 +13,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError
-from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.refusals import first_line, refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
@@ -92,7 +92,7 @@ class Database:
         try:
             connection = self.engine.connect()
         except (DBAPIError, psycopg.Error) as error:
-            raise self._refusal(error) or WarehouseUnavailableError(self.where, _first_line(error)) from error
+            raise self._refusal(error) or WarehouseUnavailableError(self.where, first_line(error)) from error
         try:
             with connection:
                 yield connection
@@ -104,9 +104,9 @@ class Database:
                 raise interruption from None
             if refusal := self._refusal(error):
                 raise refusal from error
-            if not isinstance(_driver_error(error), psycopg.OperationalError):
+            if not isinstance(getattr(error, "orig", error), psycopg.OperationalError):
                 raise
-            raise WarehouseUnavailableError(self.where, _first_line(error)) from error
+            raise WarehouseUnavailableError(self.where, first_line(error)) from error
 
     def _refusal(self, error: Exception) -> WarehouseError | None:
         return refusal_of(error, where=self.where, user=user_of(self.engine.url))
@@ -176,11 +176,3 @@ def _rendered(url: sqlalchemy.URL) -> str:
     options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
     plain = url.set(query={}).render_as_string()
     return f"{plain}?{options}" if options else plain
-
-
-def _driver_error(error: BaseException) -> BaseException | None:
-    return error.orig if isinstance(error, DBAPIError) else error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(_driver_error(error)).strip().partition("\n")[0]

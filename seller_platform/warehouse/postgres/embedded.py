@@ -136,10 +136,10 @@ class EmbeddedServer:
 
     def database(self, name: str) -> str:
         """Return the URL of a database, which is created unless it exists."""
-        with psycopg.connect(conninfo(self.url("postgres")), autocommit=True) as connection:
-            if connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
-                with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        if not self.has_database(name):
+            created_meanwhile = suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation)
+            with created_meanwhile, psycopg.connect(conninfo(self.url("postgres")), autocommit=True) as connection:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.url(name)
 
     def has_database(self, name: str) -> bool:

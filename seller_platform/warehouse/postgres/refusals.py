@@ -33,8 +33,7 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     driver = getattr(error, "orig", None) or error
     # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
     state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
-    message = str(driver).strip().partition("\n")[0]
-    data = local_data(where)
+    message, data = first_line(error), local_data(where)
     # The drivers say by this class that the database, and not the statement, is the reason.
     is_operational = "OperationalError" in {each.__name__ for each in type(driver).__mro__}
     if state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data)):
@@ -59,6 +58,11 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
         right, grant = _missing_right(message, statement if isinstance(statement, str) else "")
         return MissingRightError(where, right, f"{grant} TO {quoted(user)}" if grant else None, message)
     return None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what a driver says, also of an error of SQLAlchemy."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def has_no_room(data: Path) -> bool:
