@@ -23,8 +23,8 @@ def test_messages_name_the_home_of_the_sandbox(tmp_path: Path) -> None:
     keep_start(home, [])
     after = str(NotConnectedError("spring"))
 
-    assert "run `seller-platform connect --connection spring`" in before
-    assert f"run `SELLER_PLATFORM_HOME='{home}' seller-platform connect --connection spring`" in after
+    assert "Run `seller-platform connect --connection spring`" in before
+    assert f"Run `SELLER_PLATFORM_HOME='{home}' seller-platform connect --connection spring`" in after
     assert str(RequestError("gone", step="Run `seller-platform sync`.")).count("SELLER_PLATFORM_HOME") == 1
     assert runnable(after) == after
 

@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_828,
-    "cli": 5_087,
+    "cli": 5_089,
     "orchestration": 4_502,
     "service": 12_398,
     "sandbox": 2_970,
@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 2_301,
     "ingest": 2_393,
     "client": 3_631,
-    "warehouse": 10_699,
+    "warehouse": 10_667,
     "contract": 1_223,
     "costs": 1_477,
     "ledgers": 288,
