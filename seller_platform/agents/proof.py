@@ -16,7 +16,7 @@ from seller_platform.agents.asker import Asker
 from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
-from seller_platform.errors import UnanswerableError
+from seller_platform.errors import NotLoadedError, UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.derived.declaration import Mart
 from seller_platform.warehouse.derived.due import Derived, partition_states
@@ -172,8 +172,7 @@ class Asked:
             command: It prints the same numbers.
 
         Raises:
-            UnanswerableError: The period is not in history, or a day is not stored.
-            NotLoadedError: A partition of the mart was not built.
+            UnanswerableError: The period is not in history, a day is not stored, or a mart was not built.
         """
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
@@ -181,7 +180,12 @@ class Asked:
         found = slice_problems(database, [*self.tables, *self.inputs], accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         for mart in self.marts:
-            require_loaded(database, relation_of(mart), [Selection(key, self.window) for key in self.keys])
+            try:
+                require_loaded(database, relation_of(mart), [Selection(key, self.window) for key in self.keys])
+            except NotLoadedError as error:  # one command builds all that the answer needs
+                every = " ".join(each.name for each in self.marts)
+                step = error.next_step.replace(f"marts build {mart.name}", f"marts build {every}")
+                raise UnanswerableError(error.problem_alone, step) from None
             with database.begin() as connection:
                 states = partition_states(connection, Derived.of(mart), self.keys, self.months)
             problems += [

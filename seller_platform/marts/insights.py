@@ -6,13 +6,17 @@ from datetime import date, timedelta
 from sqlalchemy import text
 
 from seller_platform.contract import Window
+from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.marts.cost_coverage import COST_COVERAGE
 from seller_platform.marts.inventory_health import INVENTORY_HEALTH
 from seller_platform.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.warehouse.derived.builds import build_partition
+from seller_platform.warehouse.derived.due import Derived, partition_states
 from seller_platform.warehouse.postgres.database import Database
 
 _FEWEST_UNITS = 10
+_MONTHLY = (ACCOUNT_PROFIT_DAILY, COST_COVERAGE, PRODUCT_PERFORMANCE_MONTHLY)
 
 _OUT_OF_STOCK = """
 SELECT format('Out of stock, although sold within 90 days: %s of %s%s.', coalesce(product_name, sku), title,
@@ -64,17 +68,28 @@ LIMIT 1
 
 
 def build_insights(database: Database, accounts: Sequence[str], today: date) -> list[str]:
-    """Build the partitions that the insights need, and return what they say, in a sentence each.
+    """Build the marts of stock, profit and costs of two whole months and this one, and return what they say.
 
-    Margins and costs are those of the last whole month.
+    Margins and costs are those of the last whole month. The tools of agents answer from these partitions, too.
     """
-    month = Window.month_of(today.replace(day=1) - timedelta(days=1))
+    month_of_today = Window.month_of(today)
+    month = Window.month_of(month_of_today.start - timedelta(days=1))
     month_before = Window.month_of(month.start - timedelta(days=1))
     for account in accounts:
-        build_partition(database, INVENTORY_HEALTH, account, None)
-        build_partition(database, COST_COVERAGE, account, month)
-        for each in (month_before, month):
-            build_partition(database, PRODUCT_PERFORMANCE_MONTHLY, account, each)
+        for mart in (INVENTORY_HEALTH, RESTOCK_PLAN):
+            build_partition(database, mart, account, None)
+        for mart in _MONTHLY:
+            for each in (month_before, month):
+                build_partition(database, mart, account, each)
+    with database.begin() as connection:  # not each account has begun this month
+        begun = [
+            (mart, state.account)
+            for mart in _MONTHLY
+            for state in partition_states(connection, Derived.of(mart), accounts, [month_of_today])
+            if not state.missing
+        ]
+    for mart, account in begun:
+        build_partition(database, mart, account, month_of_today)
     bound = {
         "accounts": list(accounts),
         "month": month.start,

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import click
-from sqlalchemy import Numeric, Select, Text, cast, func, literal, select
+from sqlalchemy import Numeric, Select, Text, cast, delete, func, literal, select
 
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
@@ -24,11 +24,14 @@ from seller_platform.marts.insights import build_insights
 from seller_platform.network import http_client
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.sandbox.load import copy_rows
+from seller_platform.sandbox.marketplaces import rates
+from seller_platform.service.tables import EXCHANGE_RATES
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.accounts import accounts as listed
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import table_for
 
 _NEXT_COMMANDS = (
@@ -76,6 +79,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
         insights = list[str]()
         if problem is None:
             keys = [each.key for each in listed(installation.database)]
+            _store_rates(installation.database, since, datetime.now(UTC).date())
             with output.progress("Building the marts", None):
                 lines = build_insights(installation.database, keys, datetime.now(UTC).date())
             insights = [printable(" ".join(line.split())) for line in lines]
@@ -86,6 +90,13 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     for line in ("", *insights, ""):
         output.line(line)
     _show_next_steps(settings, output, earlier)
+
+
+def _store_rates(database: Database, first: date, last: date) -> None:
+    """Store the exchange rates, which no list has: an operator loads them from a file."""
+    with database.begin() as connection:
+        connection.execute(delete(EXCHANGE_RATES))
+        copy_rows(driver_of(connection), EXCHANGE_RATES, rates(first, last))
 
 
 def _show_next_steps(settings: Settings, output: Output, earlier: Window) -> None:
