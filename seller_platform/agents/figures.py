@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
@@ -73,33 +72,22 @@ class FigureArguments(ChosenAccounts):
     last_day: date = Field(description="Inclusive.")
     by: tuple[Dimension, ...] = Field(default=(), max_length=4, description="What to divide by. Weeks begin on Monday.")
     products: Names = Field(default=(), description="SKUs, ASINs or exact names of products; empty for all.")
-    order: Order = Field(default=Order.KEY, description="Largest or smallest value first, or by what is divided by.")
+    order: Order = Field(default=Order.KEY, description="`rise` and `fall` are of `compare`: by the change.")
     limit: int = Field(default=100, ge=1, le=1_000, description="The most rows.")
-    currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] | None = Field(
+    currency: Annotated[str, StringConstraints(to_upper=True, pattern="^[A-Za-z]{3}$")] | None = Field(
         default=None, description="An ISO 4217 code: converts amounts to it by the stored rates of each day."
     )
-
-
-class ChangeOrder(StrEnum):
-    """Which rows come first: by the value, by its change, or by what is divided by."""
-
-    LARGEST = "largest"
-    SMALLEST = "smallest"
-    RISE = "rise"
-    FALL = "fall"
-    KEY = "key"
 
 
 class CompareArguments(FigureArguments):
     """Two periods of a governed metric."""
 
-    order: ChangeOrder = Field(default=ChangeOrder.KEY, description="`fall` and `rise` are by the change.")  # type: ignore[assignment]  # two more
     other_first_day: date = Field(description="Of the period to compare with.")
     other_last_day: date = Field(description="Inclusive.")
 
 
 class FigureRow(Fact):
-    """A value of a metric; what it is not divided by is null."""
+    """A value of a metric, with what it is divided by."""
 
     account: str | None = None
     month: date | None = None
@@ -160,7 +148,7 @@ def list_metrics(_: Asker, __: NoArguments) -> ToolAnswer[MetricRow]:
 
 
 def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureRow]:
-    """Answer one governed metric over local days of accounts, in total or by account, month, day or product.
+    """Answer one governed metric over local days of accounts, in total or divided.
 
     A period of which days are not stored is refused with the days that are. Amounts of several currencies are never
     added: divide by account, or give `currency`. Profits by product need whole months. Say the notes, and the proof's
@@ -170,6 +158,8 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
         UnanswerableError: The metric does not exist or cannot be divided so, its amounts are of several currencies, or
             days are not stored.
     """
+    if arguments.order in (Order.RISE, Order.FALL):
+        raise UnanswerableError("one period has no change to order by", "Ask `compare` for two periods.")
     asked, query = figure_of(asker, arguments)
     proof = asked.prove(query.command)
     rows, notes = query.read(asker.database)
@@ -214,7 +204,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         facts = {**dict(zip(keys, key, strict=True)), **row}
         facts |= {f"other_{name}": each for name, each in other_row.items() if name not in keys}
         compared.append(ComparedRow(**facts, change=change, change_percent=percent))
-    if arguments.order is not ChangeOrder.KEY:
+    if arguments.order is not Order.KEY:
         compared.sort(key=partial(_place, arguments.order))
     currencies = query.require_one_currency((*rows, *before))
     return ToolAnswer(
@@ -228,10 +218,10 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     )
 
 
-def _place(order: ChangeOrder, row: ComparedRow) -> tuple[bool, Decimal]:
+def _place(order: Order, row: ComparedRow) -> tuple[bool, Decimal]:
     """Return where a row comes among others; one without an amount is among the last."""
-    amount = row.change if order in (ChangeOrder.RISE, ChangeOrder.FALL) else row.value
-    sign = 1 if order in (ChangeOrder.SMALLEST, ChangeOrder.FALL) else -1
+    amount = row.change if order in (Order.RISE, Order.FALL) else row.value
+    sign = 1 if order in (Order.SMALLEST, Order.FALL) else -1
     return amount is None, sign * (amount or Decimal(0))
 
 
@@ -296,8 +286,7 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
         )
     asked = Asked(asker, accounts, window, table.datasets, table.marts)
     skus = _skus(asked, arguments.products)
-    keys, limit = tuple(asked.keys), arguments.limit
-    order = Order(arguments.order) if arguments.order in [*Order] else Order.KEY
+    keys, order, limit = tuple(asked.keys), arguments.order, arguments.limit
     return asked, MetricQuery(metric, table, keys, window, by, skus, order, limit, arguments.currency)
 
 

@@ -179,7 +179,7 @@ class MetricQuery:
             )
         groups = [sql.SQL(str(number)) for number in range(1, len(by) + 2)]
         value = sql.SQL("value NULLS LAST" if self.order is Order.SMALLEST else "value DESC NULLS LAST")
-        value_first = [] if self.order is Order.KEY else [value]
+        value_first = [value] if self.order in (Order.LARGEST, Order.SMALLEST) else []
         of_products = sql.SQL(" AND sku = ANY ({})").format(sql.Literal(list(self.products)))
         return sql.SQL(_QUERY.strip()).format(
             columns=sql.SQL("").join(

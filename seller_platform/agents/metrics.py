@@ -37,10 +37,12 @@ class Dimension(StrEnum):
 
 
 class Order(StrEnum):
-    """Which rows come first."""
+    """Which rows come first: by the value, by its change between two periods, or by what it is divided by."""
 
     LARGEST = "largest"
     SMALLEST = "smallest"
+    RISE = "rise"
+    FALL = "fall"
     KEY = "key"
 
 

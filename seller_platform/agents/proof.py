@@ -25,7 +25,7 @@ from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 
-MOST_PROBLEMS = 20
+MOST_PROBLEMS = 10
 """How many problems an answer names."""
 
 _DAY, _LONGEST = timedelta(days=1), timedelta(days=3_660)

@@ -197,10 +197,10 @@ def _fitted(answer: ToolAnswer[Any], tool: Tool) -> ToolAnswer[Any]:
     content = answer.as_json()
     lengths = [len(json.dumps(row, ensure_ascii=False)) + 2 for row in content["rows"]]
     room = MOST_CHARACTERS - len(json.dumps({**content, "rows": []}, ensure_ascii=False))
-    if sum(lengths) <= room:
+    if sum(lengths) <= room or not lengths:
         return answer
     count, room = 0, room - _ROOM_OF_A_NOTE
-    while lengths[count] <= room:
+    while count < len(lengths) and lengths[count] <= room:
         room -= lengths[count]
         count += 1
     if not count:
