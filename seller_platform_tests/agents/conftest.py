@@ -23,7 +23,7 @@ def asker(company: Database) -> Iterator[Asker]:
         yield Asker(database, reader_url=reader_url, dagster_url="http://dagster.test", clock=lambda: NOW)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def agents(company: Database) -> Iterator[Served]:
     """A service that answers agents over the demo's company; Ann may read its three accounts."""
     add_user(company, ANN, (US, DE, AU))
