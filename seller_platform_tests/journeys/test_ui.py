@@ -3,6 +3,7 @@
 The tests share one deployment, in their order.
 """
 
+import io
 import os
 import re
 import sys
@@ -15,13 +16,17 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Error, Locator, Page, expect
+from rich.console import Console
+from rich.text import Text
 
 from seller_platform.sandbox.commands.demo import approve
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
+from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.processes import completed, document, environment, left_behind, run, try_to_connect
 from seller_platform_tests.support.stored_rows import count_rows, execute, stored
+from seller_platform_tests.support.terminals import show
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
@@ -36,6 +41,8 @@ PICTURES = (
     "launchpad-request_reports",
     "checks",
     "reading-that-is-held",
+    "profit-by-day",
+    "status",
 )
 """The screenshots that the README and the pages show; CONTRIBUTING.md says how they are renewed."""
 
@@ -76,6 +83,19 @@ class DagsterPages:
         """Make a screenshot once nothing is loaded any more."""
         self.page.wait_for_load_state("networkidle")
         self.page.screenshot(path=self.folder / f"{name}.png", animations="disabled")
+
+    def keep_part(self, name: str, part: Locator) -> None:
+        part.screenshot(path=self.folder / f"{name}.png", animations="disabled")
+
+    def keep_screen(self, name: str, arguments: list[str], *, columns: int = 110) -> None:
+        """Make a picture of what a command leaves on a terminal."""
+        variables = environment(self.place.sandbox)
+        raw = show(arguments, variables, columns=columns).raw.replace(variables[ROOT_DATA], "/var/lib/seller-platform")
+        console = Console(record=True, width=columns, file=io.StringIO())
+        console.print(Text.from_ansi(raw.replace("\r\n", "\n")))  # progress ends with a carriage return alone
+        self.page.set_content(console.export_html(inline_styles=True))
+        self.page.add_style_tag(content="pre {display: inline-block; padding: 1em}")
+        self.keep_part(name, self.page.locator("pre"))
 
     def materialize_orders(self, month: str | None = None) -> None:
         """Launch a run that loads one month of orders, or what failed or is missing, and wait for its end."""
@@ -244,6 +264,7 @@ def _chart(desk: DagsterPages, account: str, month: str) -> str:
     image = desk.page.locator("img[src^='data:image/svg+xml']").first
     image.wait_for()
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 720
+    desk.keep_part("profit-by-day", image)
     return image.get_attribute("alt") or ""
 
 
@@ -325,6 +346,7 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
     step = desk.await_text(re.compile(r"accept_held of load \d+"))
     description = desk.await_text(re.compile("stored rows was read"))
     desk.keep("reading-that-is-held")
+    desk.keep_screen("status", ["status"])
     load = re.findall(r"accept_held of load (\d+)", step)[-1]
     config = f"ops: {{accept: {{config: {{load: {load}, accepted_by: Kim, reason: the month was withdrawn}}}}}}\n"
     desk.launch("accept_held", config)
