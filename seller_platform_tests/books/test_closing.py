@@ -449,12 +449,16 @@ def test_the_next_payout_is_expected_after_the_usual_days(books: BookedAccount) 
     payouts = [replace(Entry.on(day, "Transfer", f"-{n}.00"), hour=8 + n) for n, day in enumerate(days, start=1)]
     foreign = [Entry.on(day, "Transfer", "-1", currency="JPY") for day in days[:2]]  # owes nothing then
     back = Entry.on("2026-02-27", "Transfer", "0.50")
+    former = [
+        Entry.on(f"2025-12-{day}", "Transfer", "-1.00") for day in range(10, 22)
+    ]  # each day, before the newest six
+    books.load(Window.month_of(date(2025, 12, 1)), [Entry.on("2025-12-01", "Order", "12.00"), *former])
     books.load(JANUARY, [SALE, FEE, *payouts[:2], *foreign])
     books.load(FEBRUARY, [*payouts[2:], back])
     with time_machine.travel(datetime(2026, 3, 5, tzinfo=UTC), tick=False):
         months = _months(books)
-        renamed = replace(DEFAULT_ACCOUNTS.lines[0], entries=(EntryPattern("Giro"),))
-        others = _months(books, replace(DEFAULT_ACCOUNTS, lines=(renamed,)))
+        earlier = replace(DEFAULT_ACCOUNTS.lines[-1], entries=(EntryPattern("Trans*"),))
+        others = _months(books, replace(DEFAULT_ACCOUNTS, lines=(earlier, DEFAULT_ACCOUNTS.lines[0])))
 
     february, march = months
     assert [(each.moment.isoformat(), each.currency, each.amount) for each in february.payouts] == [
