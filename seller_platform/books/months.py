@@ -78,7 +78,7 @@ payout_days AS (
 expected AS (
     SELECT account, currency,
            max(local_day) + percentile_disc(0.5) WITHIN GROUP (ORDER BY days) AS day
-    FROM payout_days WHERE place <= 6 GROUP BY account, currency HAVING count(days) > 0
+    FROM payout_days WHERE place <= 6 GROUP BY account, currency
 ),
 of_currencies AS (
     SELECT account, month, jsonb_object_agg(currency, round(coalesce(paid_out, 0), {digits})::text) AS paid_out,

@@ -304,6 +304,8 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
     books.load(MARCH, [Entry.on("2026-03-05", "Order", "7.00")])
     second = _close(books, FEBRUARY).closed
     march = _months(books)[2]
+    books.load(FEBRUARY, [Entry.on("2026-02-05", "Transfer", "5.00")])
+    february = _months(books)[1]
 
     opening = {"JPY": "900", "USD": "40.00"}
     assert [(each.month, each.closed_at, each.balance["USD"]) for each in unclosed] == [
@@ -316,7 +318,7 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
     )
     assert (march.month, march.closed_at, march.balance) == ("2026-03", None, opening | {"USD": "52.00"})
     assert (march.ledger_begins, second.ledger_begins) == ("2025-12", "2025-12")
-    assert second.paid_out == {"JPY": "0", "USD": "-6.00"}
+    assert second.paid_out == february.paid_out == {"JPY": "0", "USD": "-6.00"}
     assert _rows(books, "SELECT count(*) FROM platform.bookings") == [(2,)]
 
 
@@ -447,7 +449,10 @@ def test_lines_that_were_one_when_they_were_booked_adjust_nothing(books: BookedA
 def test_the_next_payout_is_expected_after_the_usual_days(books: BookedAccount) -> None:
     days = ("2026-01-14", "2026-01-28", "2026-02-11", "2026-02-11", "2026-02-26")
     payouts = [replace(Entry.on(day, "Transfer", f"-{n}.00"), hour=8 + n) for n, day in enumerate(days, start=1)]
-    foreign = [Entry.on(day, "Transfer", "-1", currency="JPY") for day in days[:2]]  # owes nothing then
+    foreign = [  # of which nothing is owed then
+        Entry.on("2026-01-02", "Order", "2", currency="JPY"),
+        *(Entry.on(day, "Transfer", "-1", currency="JPY") for day in days[:2]),
+    ]
     back = Entry.on("2026-02-27", "Transfer", "0.50")
     former = [
         Entry.on(f"2025-12-{day}", "Transfer", "-1.00") for day in range(10, 22)
