@@ -92,6 +92,8 @@ def test_the_core_passes_its_tests_without_a_capability(name: str, database: Dat
     examples = "test_every_example_of_the_pages_is_pasted_as_it_stands"
     left_out = [f"--deselect=seller_platform_tests/cli/inspection/test_query.py::{examples}"]
 
+    copy.run("-m", "mypy", "--cache-dir", str(tmp_path / "types"), "seller_platform")
+    copy.run("-m", "ruff", "check", "--no-cache", "--ignore=I001")  # the order of imports counts those that are gone
     if "service" not in copy.removed:  # whose endpoints are on a page
         copy.run("-m", "seller_platform_tests.tools.regenerate")
     copy.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not nightly and not slow", *left_out, *folders)
