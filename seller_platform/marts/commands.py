@@ -163,7 +163,7 @@ def _report(
         of = f"{build.account}, {build.window.start:%Y-%m}" if build.window else build.account
         for each in build.check_results:
             if not each.passed and not each.check.is_warning:
-                found = each.described(build.mart, build.rows)["sentence"]
+                found = each.described(build.mart)["sentence"]
                 failed_checks.append(f"{each.check.name} of {of}: {each.check.doc} {found}")
     error: SellerPlatformError | None = None
     if failures:

@@ -128,7 +128,7 @@ COST_COVERAGE = Mart(
         ),
         MartCheck(
             "sales_are_covered",
-            "Most sales of the month have a valid cost, so that profit means something.",
+            "At least 80 % of the sales of a month, or what least_percent says, have a valid cost.",
             sql.SQL(_UNCOVERED),
             is_warning=True,
             repair="enter costs of the products in marts.cost_coverage that lack them, load seller/cost_periods",

@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.schema import CreateSchema
 
-from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError
+from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError, followed
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
@@ -188,7 +188,7 @@ def _attempts() -> Iterator[stamina.Attempt]:
 
     def is_away(error: Exception) -> bool:
         if isinstance(error, WarehouseUnavailableError):
-            _LOG.warning("%s Attempts go on for half a minute.", error)
+            _LOG.warning("%s", followed(str(error), "Attempts go on for half a minute."))
         is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
         return is_lost or isinstance(error, WarehouseUnavailableError | DagsterPostgresException)
 

@@ -124,7 +124,7 @@ def test_an_entry_without_account_amount_or_currency_fails_a_check(shop: Shop) -
     build = shop.build(JOURNAL)
 
     (result,) = (each for each in build.check_results if not each.passed)
-    described = result.described(JOURNAL, build.rows)
+    described = result.described(JOURNAL)
     assert result.check.name == "every_entry_has_an_account"
     assert [each["problem"] for each in result.examples] == ["no account", "no amount", "no account"]
     assert "SELLER_PLATFORM_JOURNAL_ACCOUNTS" in described["next_step"]
@@ -212,7 +212,7 @@ def test_the_line_to_paste_names_what_no_line_named(shop: Shop, tmp_path: Path, 
     for _ in range(5):
         shop.post("2026-03-01", "Another", "-4.00")
     (refused,) = (each for each in shop.build(JOURNAL).check_results if not each.passed)
-    pasted = re.findall("`(- [^`]*)`", str(refused.described(JOURNAL, 1)["next_step"]))
+    pasted = re.findall("`(- [^`]*)`", str(refused.described(JOURNAL)["next_step"]))
 
     path = _written(tmp_path, default + "".join(f"  {each}\n" for each in pasted))
     build = shop.build(journal_of(accounts_of(path)))

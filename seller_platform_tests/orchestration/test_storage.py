@@ -1,6 +1,7 @@
 """Tests Dagster's storage: connections that the server ends, and a server that starts."""
 
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ def test_an_instance_opens_although_the_server_is_still_starting(
     (tmp_path / "dagster.yaml").write_text(
         "storage:\n  custom: {module: seller_platform.orchestration.storage, class: PooledPostgresStorage}\n"
     )
+    monkeypatch.setattr("tenacity.nap.time", time)  # real pauses
 
     with ThreadPoolExecutor(1) as server:
         server.submit(wait_for, lambda: caplog.messages).add_done_callback(

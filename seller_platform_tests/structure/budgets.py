@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 2_296,
     "ingest": 2_393,
     "client": 3_631,
-    "warehouse": 10_667,
+    "warehouse": 10_665,
     "contract": 1_223,
     "costs": 1_477,
     "ledgers": 288,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_848,
     "marts": 2_815,
-    "tests": 56_424,
+    "tests": 56_426,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -51,17 +51,15 @@ class CheckResult:
     def passed(self) -> bool:
         return self.contradictions == 0
 
-    def described(self, mart: Mart, rows: int) -> Mapping[str, Any]:
+    def described(self, mart: Mart) -> Mapping[str, Any]:
         """Return what contradicts the check, as `platform.derived_partitions` keeps it.
 
-        Its query may return a sum instead of rows of the mart; then there is no share of the partition's rows.
+        The sentence has no number: partitions with the same one are a problem, which counts their rows.
         """
-        is_of_rows = 0 < self.contradictions <= rows and any({"sku", "local_day"} & row.keys() for row in self.examples)
-        share = f" of {rows:,} ({100 * self.contradictions / rows:.1f} %)" if is_of_rows else ""
         values = ([f"{name} {value}" for name, value in row.items() if value is not None] for row in self.examples)
         return {
             "rule": self.check.doc,
-            "sentence": f"Rows of {mart.table} that contradict it: {self.contradictions:,}{share}.",
+            "sentence": f"Rows of {mart.table} contradict it.",
             "next_step": f"{self.check.repair[:1].upper()}{self.check.repair[1:]}, and materialize the partition. "
             f"Examples: {'; '.join(map(', '.join, islice(values, _EXAMPLES)))}",
             "is_warning": self.check.is_warning,
@@ -163,7 +161,7 @@ def build_partition(
                 days = {"window_start": window and window.start, "window_end": window and window.end}
                 values = vars(build) | days | {"mart": mart.name, "version": mart.version, "run_id": run_id}
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
-                failed = failed_checks(mart, build.check_results, rows)
+                failed = failed_checks(mart, build.check_results)
                 keep(state, digest=digest, build_id=build.id, failed_checks=failed)
         except (WarehouseError, InputProblemError) as error:
             if state is not None:
@@ -254,9 +252,9 @@ def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) ->
     return rows, digest
 
 
-def failed_checks(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
+def failed_checks(mart: Mart, results: Iterable[CheckResult]) -> dict[str, object]:
     """Return the checks that fail as `platform.derived_partitions` keeps them."""
-    return {result.check.name: result.described(mart, rows) for result in results if not result.passed}
+    return {result.check.name: result.described(mart) for result in results if not result.passed}
 
 
 def evaluate(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
@@ -329,7 +327,7 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
                 window = row["month"] and Window.month_of(row["month"])
                 bindings = mart.bindings(row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
                 results = [evaluate(driver, check, bindings) for check in mart.all_checks]
-                failed = failed_checks(mart, results, row["rows"])
+                failed = failed_checks(mart, results)
                 driver.execute(_KEEP_CHECKS, {**row, "mart": mart.name, "failed": Jsonb(failed)})
                 evaluated.append((row["account"], window))
     return evaluated
