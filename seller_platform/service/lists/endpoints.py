@@ -237,7 +237,7 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
 
 def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
     if selected.has_replicas:
-        advice = "its operator can load them with `seller-platform service rates load`"
+        advice = "its operator can load them with `seller-platform service rates load FILE --replica`"
         return unknown_to_replica(
             CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates, but {advice}"
         )

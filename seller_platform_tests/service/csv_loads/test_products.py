@@ -131,7 +131,7 @@ def test_a_replica_converts_with_rates_that_were_loaded(service: Served, ann: ht
     after = ask(ann, DAILY.path, **query)
 
     assert before.status_code == 422
-    assert "`seller-platform service rates load`" in before.json()["message"]
+    assert "`seller-platform service rates load FILE --replica`" in before.json()["message"]
     assert [row["product_sales"] for row in after.json()["data"]] == [6.4]
     assert after.headers["X-Computed-By"] == "replica"
 
