@@ -10,7 +10,6 @@ from typing import Any, get_origin
 
 import psycopg
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.agents.asker import Asker
@@ -30,13 +29,6 @@ MOST_CHARACTERS = 28_000
 _LONGEST_COMMAND = 6_000
 _ROOM_OF_A_NOTE = 400
 _FEWER = "fewer accounts or months, or single days or products"
-
-
-class _Schema(GenerateJsonSchema):
-    """Makes the same schemas with every version of pydantic: an amount is a text."""
-
-    def decimal_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002  # every amount is a text
-        return {"type": "string"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ class Tool:
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        schema: dict[str, Any] = _concise(self.arguments.model_json_schema(schema_generator=_Schema))
+        schema: dict[str, Any] = _concise(self.arguments.model_json_schema())
         return schema
 
     @property
@@ -79,7 +71,7 @@ class Tool:
         """The JSON Schema of the answer. The page `agents` describes the proof, which every answer has."""
         answer: type[BaseModel] = signature(self.function).return_annotation
         row: Any = answer.model_fields["rows"].annotation
-        rows = TypeAdapter(row).json_schema(schema_generator=_Schema)
+        rows = TypeAdapter(row).json_schema(mode="serialization")
         others = {"notes": {"type": "array"}, "proof": {"type": "object"}, "today": {"type": "object"}}
         properties = {"rows": _concise(rows, of_answer=True), **others}
         return {"type": "object", "properties": properties, "required": [*properties]}
