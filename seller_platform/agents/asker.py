@@ -31,8 +31,14 @@ class Asker:
     def today(self) -> dict[str, date]:
         """Return which day it is now, in UTC and by the time zones of the accounts that may be seen."""
         seen = [each for each in accounts(self.database) if self.accounts is None or each.key in self.accounts]
-        now, zones = self.clock(), {each.account.timezone: each.zone_or_utc for each in seen}
-        return {"UTC": now.date(), **{name: now.astimezone(zones[name]).date() for name in sorted(zones)}}
+        return {
+            "UTC": self.clock().date(),
+            **dict(sorted((each.account.timezone, self.today_of(each)) for each in seen)),
+        }
+
+    def today_of(self, account: KnownAccount) -> date:
+        """Return which day it is now by the time zone of an account."""
+        return self.clock().astimezone(account.zone_or_utc).date()
 
     def bound(self) -> str:
         """Return the sentence that says how many slices of the seen accounts differ from the upstream at most."""

@@ -68,8 +68,8 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
     return ToolAnswer(
         rows=tuple(rows),
         notes=(
-            "Nothing was stored or written. Put the lines into a CSV file: `seller-platform costs plan` compares "
-            "it with the upstream, and a person applies it.",
+            "Nothing was stored or written. Put the lines into a CSV file: `seller-platform costs plan FILE.csv` "
+            "compares it with the upstream, and a person applies it.",
             *([] if rows else ["These costs are stored already."]),
         ),
         proof=Proof(

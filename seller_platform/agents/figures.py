@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from pydantic import Field, StringConstraints
 from sqlalchemy import and_, text
@@ -25,7 +26,7 @@ from seller_platform.agents.proof import (
     ToolAnswer,
     period_of,
 )
-from seller_platform.contract import LOCAL_DAY, Window
+from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError, did_you_mean
 from seller_platform.warehouse.history.provenance import Provenance, explained
@@ -148,7 +149,7 @@ def list_metrics(_: Asker, __: NoArguments) -> ToolAnswer[MetricRow]:
 
 
 def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureRow]:
-    """Answer one governed metric over local days of accounts, in total or divided.
+    """Answer one governed metric over local days, in total or by account, month, week, day, product or status.
 
     A period of which days are not stored is refused with the days that are. Amounts of several currencies are never
     added: divide by account, or give `currency`. Profits by product need whole months. Say the notes, and the proof's
@@ -176,7 +177,7 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
 def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[ComparedRow]:
     """Answer how a governed metric changed from another period to this one, with the change and its percentage.
 
-    It is in total, or divided by account or product.
+    It is in total, or divided by account, product or status.
 
     Raises:
         UnanswerableError: As with `query_metric`, in either period; or it is divided by day or month.
@@ -185,7 +186,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         raise UnanswerableError("two periods have no days or months in common", "Divide by account or product, or not.")
     asked, query = figure_of(asker, arguments)
     other = period_of(arguments.other_first_day, arguments.other_last_day)
-    earlier = replace(asked, window=other).prove("")
+    earlier = replace(asked, windows=[other] * len(asked.accounts)).prove("")
     # What is among the first rows of one period need not be among those of the other.
     query = replace(query, limit=100_000)
     before_query = replace(query, window=other)
@@ -249,7 +250,7 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
         products = [stored.sku.in_(query.products)] if query.products else []
         condition = and_(stored.account.in_(asked.keys), days, *products)
         count, origins = explained(asker.database, each, condition, arguments.rows)
-        rows += (_row(each.table, origin) for origin in origins)
+        rows += (_row(each, origin) for origin in origins)
         if count > len(origins):
             notes.append(
                 f"{len(origins)} of {count_of(count, 'row')} of {each.table} are listed: ask for more rows, or for "
@@ -284,7 +285,8 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
             "metrics, which exist by these.",
             others,
         )
-    asked = Asked(asker, accounts, window, table.datasets, table.marts)
+    checked = [mart for each in metric.tables for mart in each.marts]
+    asked = Asked(asker, accounts, [window] * len(accounts), table.datasets, table.marts, checked)
     skus = _skus(asked, arguments.products)
     keys, order, limit = tuple(asked.keys), arguments.order, arguments.limit
     return asked, MetricQuery(metric, table, keys, window, by, skus, order, limit, arguments.currency)
@@ -324,18 +326,19 @@ def _named(name: str, products: Mapping[str, Sequence[str]]) -> list[str]:
     return [sku for sku, others in products.items() if folded in (each.casefold() for each in (sku, *others))]
 
 
-def _row(table: str, origin: Provenance) -> SourceRow:
+def _row(dataset: Dataset, origin: Provenance) -> SourceRow:
     load, request = origin.load, origin.request
     return SourceRow(
         kind="row",
-        table=table,
+        table=dataset.table,
         account=origin.account,
         month=origin.local_day and origin.local_day.replace(day=1),
         number=origin.load_id,
         rows=1,
         at=load.finished_at if load else None,
         values=origin.row,
-        request=f"GET {request.url}" if request else None,
+        # The operator alone knows the address of the upstream.
+        request=f"GET {dataset.path}?{urlencode(request.params)}".rstrip("?") if request else None,
         is_exact=request.is_exact if request else None,
         page=origin.page,
         run_id=load.run_id if load else None,

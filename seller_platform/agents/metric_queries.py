@@ -69,15 +69,14 @@ class MetricQuery:
 
     def __post_init__(self) -> None:
         """Check that the table has rows of the days, and amounts that can be converted."""
+        grain = f"{self.metric.name} by product has the grain of whole months, and"
         if not self.table.has(self.window):
             raise UnanswerableError(
-                f"{self.metric.name} by product has the grain of whole months, and {self.window} are other days",
-                "Ask for whole months, or without products.",
+                f"{grain} {self.window} are other days", "Ask for whole months, or without products."
             )
         if self.converts and self.table.is_by_month:
             raise UnanswerableError(
-                f"{self.metric.name} by product has the grain of whole months, and exchange rates are of days",
-                "Ask without `currency`, or without products.",
+                f"{grain} exchange rates are of days", "Ask without `currency`, or without products."
             )
 
     def read(self, database: Database) -> tuple[list[dict[str, Any]], list[str]]:
@@ -113,12 +112,18 @@ class MetricQuery:
             if all(row["value"] is None for row in totals):
                 raise UnanswerableError(
                     f"{self.metric.name} is not known: {count_of(units, 'unit')} of {self.window} {without_cost}",
-                    "Write the costs with `seller-platform costs plan`, or ask for sales_without_cost.",
+                    "Write the costs with `seller-platform costs plan FILE.csv`, or ask for sales_without_cost.",
                 )
             notes.append(
-                f"{count_of(units, 'unit')} {without_cost}: their cost is not in the value; `sales_without_cost` is "
-                "that part of each row."
+                f"{count_of(units, 'unit')} {without_cost}: their cost is in no value; `sales_without_cost` is that "
+                "part of each row."
             )
+            if self.metric.unit is MetricUnit.MONEY and any(row["value"] is None for row in rows):
+                values = ", ".join(f"{row['value']:f} {row['currency']}" for row in totals if row["value"] is not None)
+                notes.append(
+                    "A row has no value where no unit that was sold has a cost. So the values of the rows do not add "
+                    f"up to the total, which is {values}."
+                )
         return [{name: row[name] for name in names} for row in rows], notes
 
     @property
@@ -130,7 +135,7 @@ class MetricQuery:
         return UnanswerableError(
             f"no exchange rate of {named} to {self.target} is stored",
             "Ask without `currency`, divided by account; or let the operator load rates with `seller-platform service "
-            "rates load`.",
+            "rates load FILE --replica`.",
         )
 
     def require_one_currency(self, rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -89,6 +89,10 @@ class MetricTable:
         return not self.is_by_month or window == Window(first.start, last.end)
 
 
+# Its statements are executed without parameters, for which a formula doubles its percent signs.
+LINE_OF_ENTRY = sql.SQL(STANDARD.line_of_entry.as_string(None).replace("%%", "%"))
+"""The expression for the line of the standard formula that an entry of the ledger belongs to."""
+
 _DAYS = {
     Dimension.ACCOUNT: "account",
     Dimension.MONTH: "date_trunc('month', local_day)::date",
@@ -132,7 +136,7 @@ _ORDERED = MetricTable(sql.SQL(ORDERS.table), "local_day", "currency_code", _PRO
 _OF_STATUS = replace(_ORDERED, dimensions={**_PRODUCT_DAYS, Dimension.STATUS: "order_status"})
 _LEDGER = MetricTable(
     sql.SQL(_POSTED).format(
-        fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES)), payouts=sql.Literal(PAYOUTS), line=STANDARD.line_of_entry
+        fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES)), payouts=sql.Literal(PAYOUTS), line=LINE_OF_ENTRY
     ),
     "local_day",
     "currency",
@@ -150,7 +154,6 @@ class Metric:
         doc: One sentence: what it is.
         formula: The aggregate of PostgreSQL that computes it from rows of any of its tables.
         tables: What it can be computed from; the first one that has the dimensions is taken.
-        needs_costs: Whether what was sold without a valid cost is in the value without one.
     """
 
     name: str
@@ -158,7 +161,11 @@ class Metric:
     formula: str
     unit: MetricUnit
     tables: tuple[MetricTable, ...]
-    needs_costs: bool = False
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether what was sold without a valid cost is in the value without one."""
+        return "product_cost" in self.formula
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -185,10 +192,10 @@ def _sum(name: str, doc: str, table: MetricTable) -> Metric:
     return Metric(name, doc, f"sum({name})", MetricUnit.MONEY, (table,))
 
 
-def _of_costs(name: str, doc: str, formula: str, unit: MetricUnit, *, needs_costs: bool = True) -> Metric:
+def _of_costs(name: str, doc: str, formula: str, unit: MetricUnit) -> Metric:
     if unit is MetricUnit.PERCENT:
         formula = f"round(100 * ({formula}) / nullif(sum(product_sales), 0), 2)"
-    return Metric(name, doc, formula, unit, (_BY_DAY, _BY_PRODUCT), needs_costs)
+    return Metric(name, doc, formula, unit, (_BY_DAY, _BY_PRODUCT))
 
 
 _COUNT, _MONEY, _PERCENT = MetricUnit.COUNT, MetricUnit.MONEY, MetricUnit.PERCENT
@@ -228,18 +235,10 @@ METRICS = (
     _sum("shipping_credits", "Shipping that the buyers paid; what shipping costs the seller is not stored.", _SALES),
     _sum("rebates", "Promotional rebates granted to the buyers.", _SALES),
     _sum("refunds", f"What was given back to buyers, by the day it was posted{_NAMED}", _LEDGER),
-    _of_costs(
-        "refund_rate", "Refunds in percent of the revenue from products.", "sum(refunds)", _PERCENT, needs_costs=False
-    ),
+    _of_costs("refund_rate", "Refunds in percent of the revenue from products.", "sum(refunds)", _PERCENT),
     _sum("reimbursements", f"What the marketplace paid for units that it lost or damaged{_NAMED}", _LEDGER),
     _sum("platform_fees", f"Fees of the marketplace{_NAMED}", _LEDGER),
-    _of_costs(
-        "fee_rate",
-        "Platform fees in percent of the revenue from products.",
-        "sum(platform_fees)",
-        _PERCENT,
-        needs_costs=False,
-    ),
+    _of_costs("fee_rate", "Platform fees in percent of the revenue from products.", "sum(platform_fees)", _PERCENT),
     _sum("advertising", "What was paid for advertising beside the platform fees.", _OF_ACCOUNT),
     _sum("storage", "What was paid for storage beside the platform fees.", _OF_ACCOUNT),
     _sum("payouts", "What was transferred to the bank account; the tool `payouts` says what is due.", _OF_ACCOUNT),
@@ -253,15 +252,12 @@ METRICS = (
         _MONEY,
     ),
     _of_costs("net_margin", "Net profit in percent of the revenue.", _NET_PROFIT, _PERCENT),
-    _of_costs(
-        "units_without_cost", "Units sold without a valid cost.", "sum(units_without_cost)", _COUNT, needs_costs=False
-    ),
+    _of_costs("units_without_cost", "Units sold without a valid cost.", "sum(units_without_cost)", _COUNT),
     _of_costs(
         "sales_without_cost",
         "The revenue of units sold without a valid cost.",
         "coalesce(sum(sales_without_cost), 0)",
         _MONEY,
-        needs_costs=False,
     ),
 )
 """Every metric, in the order in which they are listed."""

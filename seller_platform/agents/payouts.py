@@ -1,7 +1,5 @@
 """The tool `payouts`: the last payout of each account, what is owed, and when to expect the next one."""
 
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from shlex import quote
@@ -11,13 +9,14 @@ from psycopg.rows import dict_row
 from pydantic import Field
 
 from seller_platform.agents.asker import Asker
+from seller_platform.agents.metrics import LINE_OF_ENTRY
 from seller_platform.agents.proof import Asked, ChosenAccounts, Fact, ToolAnswer
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UnanswerableError
 from seller_platform.marts.common_queries import NO_CURRENCY
-from seller_platform.marts.rules.formulas import PAYOUTS, STANDARD
-from seller_platform.warehouse.loads.history_start import stored_history_start
+from seller_platform.marts.rules.formulas import PAYOUTS
+from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.postgres.database import driver_of
 
 _DAY = timedelta(days=1)
@@ -25,24 +24,27 @@ _DAY = timedelta(days=1)
 # As in the list of months of the books: the median of the newest six payouts, and the sum of the whole ledger.
 _PAYOUTS = """
 WITH entries AS (
-    SELECT account, local_day, coalesce(currency, currency_code, {no_currency}) AS currency, amount,
+    SELECT account, local_day, posted_date, coalesce(currency, currency_code, {no_currency}) AS currency, amount,
            {line} = {payouts} AS is_payout
     FROM seller.transactions JOIN platform.accounts ON key = account WHERE account = ANY ({accounts})
 ),
 paid AS (
-    SELECT account, currency, local_day, -sum(amount) AS amount,
+    SELECT account, currency, local_day, max(posted_date) AS posted_date, -sum(amount) AS amount,
            local_day - lag(local_day) OVER (PARTITION BY account, currency ORDER BY local_day) AS days,
            row_number() OVER (PARTITION BY account, currency ORDER BY local_day DESC) AS place
     FROM entries WHERE is_payout AND amount < 0 GROUP BY account, currency, local_day
 ),
 newest AS (
-    SELECT account, currency, max(local_day) AS last_day, max(amount) FILTER (WHERE place = 1) AS last_amount,
+    SELECT account, currency, max(local_day) AS last_day, max(posted_date) AS last_moment,
+           max(amount) FILTER (WHERE place = 1) AS last_amount,
            CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY days) AS integer) AS usual_days
     FROM paid WHERE place <= 6 GROUP BY account, currency
 )
-SELECT account, currency, last_day, last_amount, usual_days, last_day + usual_days AS expected_day, owed
-FROM newest JOIN (SELECT account, currency, sum(amount) AS owed FROM entries GROUP BY account, currency) AS sums
-     USING (account, currency)
+SELECT account, currency, last_day, last_amount,
+       coalesce(sum(amount) FILTER (WHERE NOT is_payout AND posted_date > last_moment), 0) AS earned_since,
+       usual_days, last_day + usual_days AS expected_day, sum(amount) AS owed
+FROM newest JOIN entries USING (account, currency)
+GROUP BY account, currency, last_day, last_amount, usual_days
 ORDER BY account, currency
 """
 
@@ -54,22 +56,23 @@ class PayoutRow(Fact):
     currency: str
     last_day: date
     last_amount: Decimal
+    earned_since: Decimal = Field(description="The sum of what was posted after it, without payouts.")
     usual_days: int | None = Field(description="Between two payouts: the median of the newest six.")
     expected_day: date | None = Field(description="The next payout. One that is over is late, or not loaded.")
-    owed: Decimal | None = Field(description="The sum of the ledger; null where a day of it is not stored.")
+    owed: Decimal | None = Field(description="The sum of the stored ledger; null where a day of it is not stored.")
 
 
 def list_payouts(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[PayoutRow]:
-    """List the last payout of each account, what the marketplace owes now, and when to expect the next payout.
+    """List the last payout of each account, what was earned since, what is owed, and when to expect the next payout.
 
     Raises:
         UnanswerableError: There is no such account, no payout is stored, or the ledger since the last one is not.
     """
     accounts = asker.chosen_accounts(arguments.accounts)
-    keys, today = [each.key for each in accounts], min(asker.today().values())
+    keys = [each.key for each in accounts]
     statement = sql.SQL(_PAYOUTS.strip()).format(
         no_currency=sql.Literal(NO_CURRENCY),
-        line=STANDARD.line_of_entry,
+        line=LINE_OF_ENTRY,
         payouts=sql.Literal(PAYOUTS),
         accounts=sql.Literal(keys),
     )
@@ -78,16 +81,27 @@ def list_payouts(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[PayoutRo
     if not rows:
         step = "Ask `coverage` whether transactions are stored, and let `seller-platform sync` load them."
         raise UnanswerableError(f"no payout of {', '.join(keys[:10])} is stored", step)
-    first = min(row["last_day"] for row in rows)
+    begin = stored_history_start(asker.database) or EARLIEST
+    windows, unknown = list[Window](), dict[str, str]()
     of_rows = [each for each in accounts if each.key in {row["account"] for row in rows}]
-    asked = Asked(asker, of_rows, Window(min(first, today - _DAY), today), (TRANSACTIONS,))
-    unknown = dict(_without_days(asked))
+    for each in of_rows:
+        today = asker.today_of(each)
+        since = min(today - _DAY, *(row["last_day"] for row in rows if row["account"] == each.key))
+        whole = Window(min(begin, since), today)
+        try:
+            Asked(asker, [each], [whole], (TRANSACTIONS,)).require_days()
+        except UnanswerableError as error:
+            unknown[each.key] = error.reason
+        windows.append(Window(since, today) if each.key in unknown else whole)
+    asked = Asked(asker, of_rows, windows, (TRANSACTIONS,))
     absent = [key for key in keys if key not in asked.keys]
     return ToolAnswer(
         rows=tuple(PayoutRow(**row | ({"owed": None} if row["account"] in unknown else {})) for row in rows),
         notes=(
             "The upstream announces no payout: the expected day is computed, and it pays what was posted until its "
             "period closed.",
+            f"What is owed is the sum of the ledger since {begin}, with what was read of today. What was owed before "
+            "is not in it.",
             *(f"What is owed is not known: {reason}." for reason in unknown.values()),
             *([f"No payout is stored of {', '.join(absent)}."] if absent else []),
         ),
@@ -95,14 +109,3 @@ def list_payouts(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[PayoutRo
             f"seller-platform query {quote(statement.as_string(None))}", {row["currency"] for row in rows}
         ),
     )
-
-
-def _without_days(asked: Asked) -> Iterator[tuple[str, str]]:
-    """Yield the accounts whose ledger is not stored from the first day of history on, with the days that lack."""
-    begin = stored_history_start(asked.asker.database) or asked.window.start
-    whole = replace(asked.window, start=min(begin, asked.window.last_day))
-    for each in asked.accounts:
-        try:
-            replace(asked, accounts=[each], window=whole).require_days()
-        except UnanswerableError as error:
-            yield each.key, error.reason

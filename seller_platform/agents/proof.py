@@ -38,8 +38,9 @@ _DAYS = text("""
     WITH asked AS (
         SELECT dataset, lookback, account, zone, CAST(day AS date) AS day
         FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS of_dataset (dataset, lookback)
-        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS of_account (account, zone)
-        CROSS JOIN generate_series(CAST(:first AS timestamp), CAST(:last AS timestamp), interval '1 day') AS day
+        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:zones AS text[]), CAST(:firsts AS timestamp[]),
+                          CAST(:lasts AS timestamp[])) AS of_account (account, zone, first, last)
+        CROSS JOIN generate_series(first, last, interval '1 day') AS day
     ),
     read AS (
         SELECT asked.*, daterange(day, day + 1) AS span, moment,
@@ -136,14 +137,17 @@ class Asked:
     """What a question is about: accounts, days and what the answer is computed from.
 
     Attributes:
+        windows: The days of each account.
         marts: The marts that the answer is read from; without any, it is read from the tables of the datasets.
+        checked: The marts that have the same numbers at any grain: their failing checks count at each.
     """
 
     asker: Asker
     accounts: Sequence[KnownAccount]
-    window: Window
+    windows: Sequence[Window]
     datasets: Sequence[Dataset]
     marts: Sequence[Mart] = ()
+    checked: Sequence[Mart] = ()
 
     @property
     def keys(self) -> list[str]:
@@ -159,6 +163,11 @@ class Asked:
     def tables(self) -> list[str]:
         """The tables with the answer."""
         return [each.table for each in self.marts or self.datasets]
+
+    @property
+    def window(self) -> Window:
+        """All days, from the first to the last of any account."""
+        return Window(min(each.start for each in self.windows), max(each.end for each in self.windows))
 
     @property
     def months(self) -> list[Window]:
@@ -177,7 +186,8 @@ class Asked:
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
         read_at, changing = self.require_days()
-        found = slice_problems(database, [*self.tables, *self.inputs], accounts=self.keys, months=months)
+        subjects = {*self.tables, *self.inputs, *(each.table for each in self.checked)}
+        found = slice_problems(database, subjects, accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         for mart in self.marts:
             try:
@@ -195,11 +205,13 @@ class Asked:
                 if not each.is_current
             ]
         page, partition = self.tables[0].replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
+        days = [each.days for each in self.windows]
+        fewest, most = min(days), max(days)
         url = self.asker.dagster_url and f"{self.asker.dagster_url}/assets/{page}?partition={quote(partition)}"
         return Proof(
             as_of=read_at,
             period=Period(first_day=self.window.start, last_day=self.window.last_day),
-            coverage=f"Every day is stored: {count_of(self.window.days, 'day')} of "
+            coverage=f"Every day is stored: {f'{fewest:,} to ' if fewest < most else ''}{count_of(most, 'day')} of "
             f"{count_of(len(self.accounts), 'account')}, of {', '.join(each.name for each in self.datasets)}.",
             problems=tuple(problems[:MOST_PROBLEMS]),
             bound=self.asker.bound(),
@@ -220,8 +232,8 @@ class Asked:
             "lookbacks": [each.lookback_days for each in self.datasets],
             "accounts": self.keys,
             "zones": [each.account.timezone for each in self.accounts],
-            "first": self.window.start,
-            "last": self.window.last_day,
+            "firsts": [each.start for each in self.windows],
+            "lasts": [each.last_day for each in self.windows],
         }
         total, *pairs = self.asker.database.execute(_DAYS, bound).all()
         if total.missing:
@@ -241,7 +253,7 @@ class Asked:
                 f"history begins on {begin}, and the period on {self.window.start}",
                 f"Ask for days from {begin} on, or load earlier months with `seller-platform sync --from MONTH`.",
             )
-        today = min(self.asker.clock().astimezone(each.zone_or_utc).date() for each in self.accounts)
+        today = min(map(self.asker.today_of, self.accounts))
         if self.window.start >= today:
             raise UnanswerableError(
                 f"the period begins on {self.window.start}, and the last day that is over is {today - _DAY}",

@@ -88,7 +88,9 @@ class SliceRow(Fact):
     slices: int | None = None
     first_month: date | None = None
     last_month: date | None = None
-    load_id: int | None = Field(default=None, description="The newest; `seller-platform diff` shows what it changed.")
+    load_id: int | None = Field(
+        default=None, description="The newest; `seller-platform diff DATASET ACCOUNT` shows what it changed."
+    )
     rows: int
     verdict: str
     read_at: datetime | None = Field(description="When it was last read; in the summary, the oldest of it.")
@@ -106,7 +108,7 @@ def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
     accounts = asker.chosen_accounts()
     with asker.database.begin() as connection:
         found = connection.execute(_ACCOUNTS, {"accounts": [each.key for each in accounts]}).mappings()
-        today = {each.key: asker.clock().astimezone(each.zone_or_utc).date() for each in accounts}
+        today = {each.key: asker.today_of(each) for each in accounts}
         rows = tuple(AccountRow(**row, today=today[row["key"]]) for row in found)
     return ToolAnswer(
         rows=rows,
@@ -159,7 +161,16 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
     if asker.accounts is not None or arguments.accounts:  # all others see those of connections, too
         keys = [each.key for each in asker.chosen_accounts(arguments.accounts)]
     found = problems(asker.database, accounts=keys)
-    rows = tuple(replace(each, message=hidden(each.kind, each.message)) for each in found)
+    # In the rows, the first accounts and months are pairs; an agent gets each once.
+    rows = tuple(
+        replace(
+            each,
+            message=hidden(each.kind, each.message),
+            accounts=tuple(dict.fromkeys(each.accounts)),
+            months=tuple(dict.fromkeys(each.months)),
+        )
+        for each in found
+    )
     return ToolAnswer(
         rows=rows,
         notes=() if rows else ("Nothing is known to be wrong.",),

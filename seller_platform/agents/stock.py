@@ -93,13 +93,14 @@ def list_stock(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
     listed = [row for row in rows if arguments.every or _runs_out(row, arguments.within_days)]
     notes = [
         *_worth(rows),
-        f"Snapshots: {', '.join(sorted(map(str, {*days.values()})))}; velocity of 30 days; default lead time.",
+        f"Snapshots: {', '.join(f'{key} {day}' for key, day in sorted(days.items()))}; velocity of 30 days; default "
+        "lead time.",
         *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
     ]
     if len(listed) > arguments.limit:
         notes.append(f"There are more rows than the limit of {arguments.limit}.")
-    window = Window(min(days.values()) - _VELOCITY_DAYS, min(days.values()))
-    asked = Asked(asker, accounts, window, (DAILY_PRODUCT_SALES,))
+    windows = [Window(days[key] - _VELOCITY_DAYS, days[key]) for key in keys]
+    asked = Asked(asker, accounts, windows, (DAILY_PRODUCT_SALES,))
     command = f"seller-platform query {quote(statement.as_string(None))}"
     currencies = {row.currency for row in rows if row.currency}
     return ToolAnswer(rows=tuple(listed[: arguments.limit]), notes=tuple(notes), proof=asked.prove(command, currencies))

@@ -143,9 +143,10 @@ def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_lo
         answer = tool.function(asker, tool.arguments.model_validate(_meant(tool.arguments, arguments)))
         return _fitted(answer.model_copy(update={"today": asker.today()}), tool)
     except ValidationError as error:
+        messages = {each["loc"]: each["msg"] for each in error.errors(include_url=False, include_input=False)}
+        wholes = {loc[:length] for loc in messages for length in range(len(loc))}  # what is wrong with them are parts
         problems = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False)
+            f"{'.'.join(map(str, loc))}: {message}" for loc, message in messages.items() if loc not in wholes
         )
         raise UnanswerableError(
             f"the arguments of {name} cannot be used: {problems}", "Follow the schema of the tool."

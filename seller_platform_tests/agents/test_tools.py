@@ -21,15 +21,17 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.metrics import METRICS, Dimension
-from seller_platform.agents.proof import Seen
+from seller_platform.agents.proof import Asked, Period, Seen
 from seller_platform.agents.protocol import call
 from seller_platform.agents.tools import TOOLS, Tool, call_tool
 from seller_platform.cli.pages import PAGES
 from seller_platform.commands import use_demo_start, use_start
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UnanswerableError
 from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.postgres.database import Database
@@ -247,10 +249,92 @@ def test_a_figure_is_explained_down_to_its_rows_and_their_requests(asker: Asker)
     assert [load.kind, *{row.kind for row in rows}] == ["load", "row"]
     assert {(row.number, row.page, row.at) for row in rows} == {(load.number, 1, NOW)}
     assert sum(row.values["product_sales"] for row in rows) == figure.value
-    of_us = "/sales/per-day-per-product?seller_id=A4LL303DM980YE&marketplace_id=A1SBX4US70Q2KD&"
-    assert all(row.request.startswith("GET http") for row in rows)
-    assert all(f"{of_us}start_date=2026-03-01&end_date=2026-03-31&" in row.request for row in rows)
+    of_us = "GET /sales/per-day-per-product?seller_id=A4LL303DM980YE&marketplace_id=A1SBX4US70Q2KD&"
+    assert all(row.request.startswith(f"{of_us}start_date=2026-03-01&end_date=2026-03-31&") for row in rows)
     assert all(row.is_exact for row in rows)
+    assert not any(each.base_url in str(answer.as_json()) for each in connections(asker.database))
+
+
+@pytest.mark.parametrize("metric", [each.name for each in METRICS if Dimension.STATUS not in each.dimensions])
+def test_a_figure_has_the_same_problems_at_every_grain(asker: Asker, metric: str) -> None:
+    dimensions = {each.name: each.dimensions for each in METRICS}[metric]
+    march = {"metric": metric, "accounts": [US], "first_day": "2026-03-01", "last_day": "2026-03-31"}
+    for account in (US, DE, AU):
+        problems = {
+            call_tool(asker, "query", {**march, "accounts": [account], "by": by}).proof.problems
+            for by in ([], *([each] for each in dimensions))
+        }
+        assert len(problems) == 1, account
+    if metric == "net_profit":
+        assert any("cost_coverage" in each for each in next(iter(problems)))
+
+
+@pytest.mark.parametrize("by", ["day", "week"])
+@pytest.mark.parametrize("account", [US, DE, AU])
+def test_rows_add_up_to_the_total_or_a_note_says_that_they_do_not(asker: Asker, account: str, by: str) -> None:
+    ends = set()
+    for metric in ("product_sales", "refunds", "product_cost", "profit", "net_profit", "sales_without_cost"):
+        march = {"metric": metric, "accounts": [account], "first_day": "2026-03-01", "last_day": "2026-03-31"}
+        [total] = call_tool(asker, "query", march).rows
+        answer = call_tool(asker, "query", {**march, "by": [by]})
+        parts = [row.value for row in answer.rows]
+        says = any(f"do not add up to the total, which is {total.value} " in each for each in answer.notes)
+        assert (None in parts) == says, metric
+        assert says or sum(parts) == total.value, metric
+        ends.add(says)
+    assert ends == ({True, False} if (account, by) == (AU, "day") else {False})
+
+
+def test_the_proof_of_accounts_with_days_of_their_own_spans_them_all(asker: Asker) -> None:
+    accounts = asker.chosen_accounts([DE, US])
+    whole, since = Window(date(2026, 1, 1), date(2026, 3, 1)), Window(date(2026, 2, 15), date(2026, 3, 2))
+
+    proof = Asked(asker, accounts, [since, whole], (TRANSACTIONS,)).prove("")
+
+    assert (proof.period, proof.coverage) == (
+        Period(first_day=date(2026, 1, 1), last_day=date(2026, 3, 1)),
+        "Every day is stored: 15 to 59 days of 2 accounts, of transactions.",
+    )
+    with pytest.raises(UnanswerableError, match=r"transactions of de-1002, 2026-02-10\.\.2026-02-14"):
+        Asked(asker, accounts, [whole, since], (TRANSACTIONS,)).prove("")
+
+
+def test_payouts_say_which_days_of_the_ledger_they_are_of(asker: Asker, frames: "Company") -> None:
+    in_sydney_only = replace(asker, clock=lambda: datetime(2026, 4, 14, 15, tzinfo=UTC))
+
+    answer = call_tool(in_sydney_only, "payouts", {"accounts": [US, AU]})
+
+    assert answer.proof.period == Period(first_day=date(2026, 1, 1), last_day=date(2026, 4, 14))
+    assert answer.proof.coverage == "Every day is stored: 103 to 104 days of 2 accounts, of transactions."
+    assert any("the sum of the ledger since 2026-01-01" in each for each in answer.notes)
+    for row in answer.rows:
+        ledger = frames.ledger[frames.ledger.account == row.account]
+        is_payout = ledger.transaction_type == "Transfer"
+        later = ledger.posted_date > ledger.posted_date[is_payout].max()
+        assert row.earned_since == sum(ledger.amount[later & ~is_payout], Decimal(0))
+        assert row.owed == sum(ledger.amount, Decimal(0))
+
+
+def test_a_problem_names_each_account_and_month_once(asker: Asker) -> None:
+    rows = call_tool(asker, "problems", {}).rows
+
+    assert any(row.slices > row.owners for row in rows)
+    assert all(len(each) == len(set(each)) for row in rows for each in (row.accounts, row.months))
+
+
+def test_the_query_tool_names_all_that_a_metric_is_divided_by() -> None:
+    [doc] = [tool.doc for tool in TOOLS if tool.name == "query"]
+
+    assert [each for each in Dimension if each.value not in doc] == []
+
+
+def test_the_commands_of_answers_have_no_doubled_percent_sign(asker: Asker) -> None:
+    march = {"first_day": "2026-03-01", "last_day": "2026-03-31", "accounts": [US]}
+    commands = [call_tool(asker, "query", {"metric": each.name, **march}).proof.seen.command for each in METRICS]
+    commands += [call_tool(asker, name, {}).proof.seen.command for name in ("payouts", "stock", "accounts", "problems")]
+
+    assert sum("LIKE" in each for each in commands) >= 5
+    assert [each for each in commands if "%%" in each] == []
 
 
 def test_the_rows_of_a_long_period_are_listed_in_part_and_counted(asker: Asker) -> None:
@@ -394,6 +478,9 @@ def test_a_cost_plan_names_what_cannot_be_written(asker: Asker) -> None:
 
     with pytest.raises(UnanswerableError, match="line 1, column from_date"):
         call_tool(asker, "cost_plan", {"lines": [{**line, "currency": "USD"}]})
+    with pytest.raises(UnanswerableError) as refused:
+        call_tool(asker, "cost_plan", {"lines": [line]})
+    assert refused.value.reason == "the arguments of cost_plan cannot be used: lines.0.currency: Field required"
 
 
 def test_each_question_is_answered_right_or_rightly_refused(asker: Asker, company: Database) -> None:

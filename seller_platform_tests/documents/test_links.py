@@ -1,5 +1,6 @@
 """Tests that links, pictures, commands and generated parts of the documents are right."""
 
+import ast
 import json
 import re
 from collections.abc import Sequence
@@ -122,7 +123,8 @@ def _problem(words: Sequence[str], *, is_whole: bool) -> str | None:
         return error.format_message()
     if set(rest) & set(_HELP) or not is_whole:
         return None
-    missing = [param.name for param in command.params if param.required and not values.get(param.name or "")]
+    given = {name for name, value in values.items() if value and isinstance(value, str | list | tuple)}
+    missing = [param.name for param in command.params if param.required and param.name not in given]
     return f"these are missing: {missing}" if missing else None
 
 
@@ -140,6 +142,22 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
     problems = {" ".join(words): _problem(words, is_whole=False) for words in named}
 
     assert {command: problem for command, problem in problems.items() if problem} == {}
+
+
+def test_every_command_in_answers_to_agents_can_be_run() -> None:
+    texts = [
+        "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in getattr(node, "values", [node]))
+        for path in (README.parent / "seller_platform" / "agents").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant | ast.JoinedStr)
+    ]
+    whole = [text for text in texts if text.count("`") % 2 == 0 and "\n" not in text]
+    named = {words for text in whole for words in re.findall("`(seller-platform [^`]+)`", text)}
+
+    assert len(named) > 8
+    assert {words: problem for words in named if (problem := _problem(words.split(), is_whole=True))} == {}
+    # Without it, a command of the service is about the sandbox, which agents are not.
+    assert [words for words in named if "service" in words and "--replica" not in words] == []
 
 
 def test_every_error_says_what_it_means_and_what_to_do_next() -> None:

@@ -15,7 +15,7 @@ BUDGETS = {
     "service": 12_398,
     "sandbox": 2_981,
     "alerts": 617,
-    "agents": 2_296,
+    "agents": 2_326,
     "ingest": 2_393,
     "client": 3_631,
     "warehouse": 10_665,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_848,
     "marts": 2_815,
-    "tests": 56_426,
+    "tests": 56_531,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
