@@ -7,6 +7,7 @@
 - `journal_entries`: the mart with the entries that an accountant books
 - `months`: lists the months, with payouts and what is owed
 - `closing`: closes a month
+- `problems`: what changed before the first closed month
 - `line_rows`: the rows of the ledger from which a line was summed
 - `explaining`: shows them
 - `import_files`: booked lines as CSV files for QuickBooks and Xero

@@ -12,6 +12,7 @@ CAPABILITY = Capability(
         )
     },
     tables="seller_platform.books.tables",
+    problems="seller_platform.books.problems:UNBOOKED",
     marts="seller_platform.books.journal_entries:declared",
     explains={"journal_entries": "seller_platform.books.explaining:explain_key"},
     settings="seller_platform.books.settings:BooksSettings",

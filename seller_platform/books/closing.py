@@ -19,6 +19,7 @@ from seller_platform.books.chart_of_accounts import ChartOfAccounts
 from seller_platform.books.journal_accounts import JournalAccounts
 from seller_platform.books.journal_entries import journal_of
 from seller_platform.books.months import BookMonth, book_months
+from seller_platform.books.problems import OPENING_LOADS, UNBOOKED_OPENING
 from seller_platform.books.tables import BOOKED_LINES
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
@@ -79,15 +80,22 @@ ORDER BY account_code, account_name
 
 # A partition has the rows of loads up to the newest one that its build read. One that was built with other accounts is
 # adjusted in a later month.
-_BOOK = """
-INSERT INTO platform.bookings (account, ledger_month, month, load_id, accounts, booked_at, booked_by)
-SELECT account, window_start, %(month)s, build.load_id, %(accounts)s, clock_timestamp(), %(by)s
+_BOOK = f"""
+INSERT INTO platform.bookings (account, ledger_month, month, load_id, accounts, booked_at, booked_by, ledger_begins,
+                               opening_change, opening_loads)
+SELECT build.account, window_start, %(month)s, build.load_id, %(accounts)s, clock_timestamp(), %(by)s, opening.*
 FROM (
     SELECT DISTINCT ON (window_start) *, CAST(loads ->> %(dataset)s AS bigint) AS load_id
     FROM platform.mart_builds
     WHERE mart = %(mart)s AND account = %(account)s AND window_start = ANY (%(months)s)
     ORDER BY window_start, id DESC
 ) AS build
+LEFT JOIN (
+    SELECT (SELECT min(month) FROM platform.slices WHERE dataset = %(dataset)s AND account = %(account)s AND rows > 0),
+           (SELECT coalesce(jsonb_object_agg(currency, CAST(change AS text)), '{{}}') FROM ({UNBOOKED_OPENING}) AS own),
+           ({OPENING_LOADS})
+    FROM (SELECT %(account)s AS account, CAST(%(first_closed)s AS date) AS first_closed) AS books
+) AS opening ON window_start = %(month)s
 WHERE version = %(version)s AND (
     build.load_id > coalesce((SELECT max(former.load_id) FROM platform.bookings AS former
                               WHERE former.account = build.account AND ledger_month = window_start), -1)
@@ -95,7 +103,7 @@ WHERE version = %(version)s AND (
                WHERE line.account = build.account AND line.ledger_month = window_start
                  AND line.booked_month = %(month)s)
 )
-"""
+"""  # noqa: S608  # constants
 _BOOK_LINES = sql.SQL("""
 INSERT INTO platform.booked_lines ({columns})
 SELECT {columns} FROM (SELECT *, booked_month AS month FROM marts.journal_entries) AS entry
@@ -202,8 +210,15 @@ def close_month(
                 "accounts": json.dumps(accounts.document),
                 "by": closed_by,
                 "months": [each.start for each in current],
+                "first_closed": months[0].start,
             }
-            _expect_checks(connection, account, bound)
+            if failed := driver_of(connection).execute(_FAILED_CHECK, bound).fetchone():
+                raise CheckFailedError(
+                    f"{month.start:%Y-%m} of {account.key} cannot be closed: a check of marts.journal_entries fails "
+                    f"for {failed[0]:%Y-%m}. {failed[1]}",
+                    code="JournalCheckError",
+                    step="Correct what the message names, and close the month again.",
+                )
             if chart:
                 with driver_of(connection).cursor(row_factory=namedtuple_row) as cursor:
                     chart.expect(cursor.execute(_POSTED, bound))
@@ -280,16 +295,6 @@ def _built(
             if month == months[-1]:
                 raise
     return current, builds
-
-
-def _expect_checks(connection: Connection, account: KnownAccount, bound: Mapping[str, Any]) -> None:
-    if failed := driver_of(connection).execute(_FAILED_CHECK, bound).fetchone():
-        raise CheckFailedError(
-            f"{bound['month']:%Y-%m} of {account.key} cannot be closed: a check of marts.journal_entries fails for "
-            f"{failed[0]:%Y-%m}. {failed[1]}",
-            code="JournalCheckError",
-            step="Correct what the message names, and close the month again.",
-        )
 
 
 def _book(connection: Connection, account: KnownAccount, month: Window, bound: Mapping[str, Any]) -> None:

@@ -25,7 +25,10 @@ from seller_platform.marts.commands import report_to_dagster
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
 from seller_platform.warehouse.derived.builds import Build
 
-_COLUMNS = ("account", "month", "entries", "adjusting_entries", "opening_balance", "paid_out", "balance", "closed_by")
+_COLUMNS = (
+    *("account", "month", "entries", "adjusting_entries", "ledger_begins", "opening_balance", "opening_change"),
+    *("paid_out", "balance", "closed_by"),
+)
 
 
 class CloseDocument(Outcome, frozen=True):
@@ -101,8 +104,8 @@ def close(*, month: date, unsettled: bool, chosen_accounts: tuple[str, ...], out
     for each in closings:
         if each.unsettled:
             output.say(f"{each.closed.account}: days that may still change are booked, {each.unsettled}.")
-    first = next(iter(failures.values()), None)
-    output.outcome(document, PartsFailedError(failures, "month", "closed") if len(failures) > 1 else first)
+    failed = PartsFailedError(failures, "month", "closed", any_done=bool(closings))
+    output.outcome(document, failed if len(failures) > 1 else next(iter(failures.values()), None))
 
 
 @month.command("list")

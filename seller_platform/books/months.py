@@ -22,7 +22,7 @@ from seller_platform.warehouse.schema.currencies import digits_of
 # days with payouts, by the median of the newest six; it pays what is owed now.
 _MONTHS = """
 WITH closed AS MATERIALIZED (
-    SELECT account, month, booked_at, booked_by FROM platform.bookings
+    SELECT *, month = min(month) OVER (PARTITION BY account) AS is_first FROM platform.bookings
     WHERE ledger_month = month AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s))
 ),
 payouts AS MATERIALIZED (
@@ -41,16 +41,19 @@ posted AS MATERIALIZED (
     UNION ALL
     SELECT account, month, false, currency, 0, sum(amount) FROM payouts GROUP BY account, month, currency
     UNION ALL
+    SELECT account, CASE WHEN is_first THEN month - 1 ELSE month END, true, key, CAST(value AS numeric), 0
+    FROM closed CROSS JOIN jsonb_each_text(opening_change)
+    UNION ALL
     SELECT account, month, true, currency, sum(debit - credit) FILTER (WHERE line = %(balance)s),
            sum(debit - credit) FILTER (WHERE line = %(payouts)s)
     FROM platform.booked_lines JOIN closed USING (account, month)
     GROUP BY account, month, currency
 ),
 months AS (
-    SELECT account, CAST(month AS date) AS month, first_closed, last_closed, ledger_begins
+    SELECT account, CAST(month AS date) AS month, last_closed, stored_since
     FROM (
         SELECT account, min(closed.month) AS first_closed, max(closed.month) AS last_closed,
-               min(posted.month) FILTER (WHERE NOT is_booked) AS ledger_begins
+               min(posted.month) FILTER (WHERE NOT is_booked) AS stored_since
         FROM posted FULL JOIN closed USING (account) GROUP BY account
     ) AS own
     CROSS JOIN LATERAL generate_series(CAST(coalesce(first_closed, %(last_over)s) AS timestamp),
@@ -58,15 +61,10 @@ months AS (
 ),
 sums AS (
     SELECT months.account, months.month, currency,
-           sum(paid_out) FILTER (WHERE posted.month = months.month
-                                 AND is_booked = coalesce(months.month <= last_closed, false)) AS paid_out,
-           sum(amount) FILTER (WHERE counts AND posted.month < months.month) AS opening_balance,
-           sum(amount) FILTER (WHERE counts AND posted.month <= months.month) AS balance
-    FROM months JOIN posted USING (account)
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN months.month <= last_closed THEN is_booked OR posted.month < first_closed
-                    ELSE NOT is_booked END AS counts
-    ) AS counted
+           sum(paid_out) FILTER (WHERE posted.month = months.month) AS paid_out,
+           sum(amount) FILTER (WHERE posted.month < months.month) AS opening_balance, sum(amount) AS balance
+    FROM months JOIN posted ON posted.account = months.account AND posted.month <= months.month
+                           AND is_booked = coalesce(months.month <= last_closed, false)
     GROUP BY months.account, months.month, currency
 ),
 payout_days AS (
@@ -97,13 +95,14 @@ deposits AS (
 lines AS (
     SELECT account, month, count(DISTINCT number) AS entries,
            count(DISTINCT number) FILTER (WHERE kind = 'adjusting') AS adjusting_entries
-    FROM platform.booked_lines JOIN closed USING (account, month)
+    FROM closed LEFT JOIN platform.booked_lines USING (account, month)
     GROUP BY account, month
 )
 SELECT account, to_char(month, 'YYYY-MM') AS month, booked_at AS closed_at, booked_by AS closed_by,
-       coalesce(entries, 0) AS entries, coalesce(adjusting_entries, 0) AS adjusting_entries,
-       coalesce(opening_balance, '{{}}') AS opening_balance, coalesce(paid_out, '{{}}') AS paid_out,
-       coalesce(balance, '{{}}') AS balance, to_char(ledger_begins, 'YYYY-MM') AS ledger_begins,
+       entries, adjusting_entries, coalesce(opening_balance, '{{}}') AS opening_balance,
+       CASE WHEN NOT is_first THEN opening_change ELSE '{{}}' END AS opening_change,
+       coalesce(paid_out, '{{}}') AS paid_out, coalesce(balance, '{{}}') AS balance,
+       to_char(CASE WHEN booked_at IS NULL THEN stored_since ELSE ledger_begins END, 'YYYY-MM') AS ledger_begins,
        coalesce(payouts, '[]') AS payouts,
        coalesce(next_payout, '{{}}') AS next_payout
 FROM months LEFT JOIN of_currencies USING (account, month) LEFT JOIN lines USING (account, month)
@@ -144,13 +143,16 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes:
         month: As 2026-03.
         closed_at: When it was closed; null for a month that is open, which is as the ledger is now.
-        entries: How many journal entries were booked, those that adjust earlier months among them.
+        entries: How many journal entries were booked, those that adjust earlier months among them; null while the
+            month is open.
         opening_balance: What the marketplace owed before the month. Of the first month that is closed it is the sum of
-            the whole stored ledger before it: book that as the opening balance.
+            the whole ledger before it that was stored then: book that as the opening balance.
+        opening_change: What the ledger before the first closed month changed by, since it was booked: book that in this
+            month, too. The balance has it.
         paid_out: What was posted to the account of payouts; a debit is positive.
         balance: What the marketplace owes after the month; of the present month, what it owes now.
-        ledger_begins: The first month of the stored ledger: what the marketplace owed before it is in no amount. Null
-            where nothing is stored.
+        ledger_begins: The first month of the stored ledger, of a closed month as it was then: what the marketplace
+            owed before it is in no amount. Null where nothing is stored.
         payouts: The deposits of the month, as the ledger has them now.
         next_payout: By currency; of the present month alone, where something is owed and two payouts are known.
     """
@@ -159,9 +161,10 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     month: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")]
     closed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None
     closed_by: str | None
-    entries: int
-    adjusting_entries: int
+    entries: int | None
+    adjusting_entries: int | None
     opening_balance: dict[str, str]
+    opening_change: dict[str, str]
     paid_out: dict[str, str]
     balance: dict[str, str]
     ledger_begins: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$")] | None

@@ -32,6 +32,9 @@ BOOKINGS = platform_table(
     required("accounts", JSONB, "The accounts of the books to which lines were posted."),
     required("booked_at", MOMENT, "When the month was closed."),
     required("booked_by", Text, "Who closed it."),
+    Column("ledger_begins", Date, comment="The first month of the stored ledger then; null for adjusting entries."),
+    Column("opening_change", JSONB, comment="What is booked of the ledger before the first closed month, by currency."),
+    Column("opening_loads", Numeric, comment="The sum of the numbers of the loads that changed it last."),
     is_readable=True,
 )
 

@@ -36,6 +36,7 @@ from seller_platform.marts.rules.files import EntryPattern
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.http_upstream import api_of
 from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
@@ -320,6 +321,44 @@ def test_what_is_owed_follows_from_the_whole_ledger(books: BookedAccount) -> Non
     assert (march.ledger_begins, second.ledger_begins) == ("2025-12", "2025-12")
     assert second.paid_out == february.paid_out == {"JPY": "0", "USD": "-6.00"}
     assert _rows(books, "SELECT count(*) FROM platform.bookings") == [(2,)]
+
+
+def test_a_change_before_the_first_closed_month_is_named_and_booked(books: BookedAccount) -> None:
+    def changes() -> list[str]:
+        return [each.sentence for each in slice_problems(books.database) if each.kind == "unbooked"]
+
+    november, december = (Window.month_of(date(2025, month, 1)) for month in (11, 12))
+    books.load(december, [Entry.on("2025-12-05", "Order", "40.00")])
+    first = _close(books, JANUARY).closed
+    books.load(december, [Entry.on("2025-12-05", "Order", "40.00")], read_on=date(2026, 3, 20))
+    assert not changes()
+    books.load(december, [Entry.on("2025-12-05", "Order", "41.00")], read_on=date(2026, 3, 20))
+    books.load(
+        november, [Entry.on("2025-11-05", "Order", "30.00"), Entry.on("2025-11-06", "Fee", "-3", currency="JPY")]
+    )
+    named, listed = changes(), _months(books)
+    second = _close(books, FEBRUARY).closed
+    assert not changes()
+    books.load(november, [], read_on=date(2026, 3, 20))
+    third = _close(books, MARCH).closed
+
+    assert named == [
+        "After the opening balance was booked, the ledger before the first closed month changed by -3 JPY, 31.00 USD. "
+        "Book that in the open month, on the accounts of the opening balance: `seller-platform month close` adds it to "
+        "what is owed."
+    ]
+    assert (first.ledger_begins, first.opening_balance, first.opening_change) == ("2025-12", {"USD": "40.00"}, {})
+    assert (listed[1].month, listed[1].ledger_begins, listed[1].entries) == ("2026-02", "2025-11", None)
+    assert _months(books)[:3] == [listed[0], second, third] == [first, second, third]
+    assert (second.ledger_begins, second.opening_balance, second.entries) == (
+        "2025-11",
+        {"JPY": "0", "USD": "45.00"},
+        0,
+    )
+    assert (second.opening_change, second.balance) == ({"JPY": "-3", "USD": "31.00"}, {"JPY": "-3", "USD": "76.00"})
+    assert third.opening_balance == second.balance
+    assert (third.opening_change, third.balance) == ({"JPY": "3", "USD": "-30.00"}, {"JPY": "0", "USD": "46.00"})
+    assert not changes()
 
 
 def test_days_that_may_still_change_are_named_with_their_money(books: BookedAccount) -> None:

@@ -38,15 +38,19 @@ def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variable
     none = run_here(["month", "list"], variables)
     closed = run_here(["month", "close", "2026-01", "--json"], variables)
     again = document(run_here(["month", "close", "2026-01", "--account", "us-1", "--json"], variables))
+    neither = run_here(["month", "close", "2026-03"], variables)
     listed = document(run_here(["month", "list", "--json"], variables))
     shown = run_here(["month", "list"], variables)
 
     assert "No month is closed" in none.stderr
     assert (closed.returncode, '"error": "MonthIncompleteError"' in closed.stdout) == (2, True)
+    assert "2 months were not closed:\n" in neither.stderr
+    assert [each["entries"] is None for each in listed["months"]][:2] == [False, True]
     assert [(each["result"], each["unsettled"]) for each in again["months"]] == [("closed before", None)]
     assert listed["months"][0] == again["months"][0]["closed"]
     assert listed["months"][0]["balance"] == {"JPY": "-20", "USD": "20.00"}
     assert "USD: 20.00" in shown.stdout
+    assert "ledger begins" in shown.stdout
 
 
 def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, str], tmp_path: Path) -> None:
