@@ -608,13 +608,14 @@ class PartsFailedError(SellerPlatformError):
         what: str,
         done: str,
         *,
+        any_done: bool,
         exit_code: int | None = None,
-        any_done: bool = True,
     ) -> None:
         """Write a line for each cause, with the first names that have it.
 
         Args:
             failures: Why each failed, by its name.
+            any_done: Whether there were others.
             exit_code: By default the largest of the failures that are errors.
         """
         names_of: dict[str, list[str]] = {}

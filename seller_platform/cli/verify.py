@@ -133,17 +133,18 @@ def report(
         f"{count_of(len(comparisons), 'slice')} with {count_of(listed, 'listed row')}: {counts or 'none'}. {_LEFT_OUT}"
     )
     document = VerifyDocument(results=dict(results), listed=listed, differences=differences)
-    output.outcome(document, _problem(differences, selection))
+    output.outcome(document, _problem(comparisons, selection))
 
 
-def _problem(differences: Sequence[Comparison], selection: SliceOptions) -> SellerPlatformError | None:
-    names = [each.name for each in differences if each.result in (ComparisonResult.DIFFERENT, ComparisonResult.HELD)]
-    failed = [each for each in differences if each.result is ComparisonResult.FAILED]
+def _problem(comparisons: Sequence[Comparison], selection: SliceOptions) -> SellerPlatformError | None:
+    names = [each.name for each in comparisons if each.result in (ComparisonResult.DIFFERENT, ComparisonResult.HELD)]
+    failed = [each for each in comparisons if each.result is ComparisonResult.FAILED]
     if not names:
         failures, codes = {each.name: each.problem or "" for each in failed}, [each.exit_code for each in failed]
-        return PartsFailedError(failures, "slice", "compared", exit_code=max(codes)) if failed else None
+        some = len(failed) < len(comparisons)
+        return PartsFailedError(failures, "slice", "compared", any_done=some, exit_code=max(codes)) if failed else None
     step = "Compare what is held with the upstream; then publish it with `seller-platform accept LOAD`"
-    if all(each.result is not ComparisonResult.HELD for each in differences):
+    if all(each.result is not ComparisonResult.HELD for each in comparisons):
         words = [word for name in selection.accounts for word in ("--account", name)]
         words += [word for name in selection.datasets for word in ("--dataset", name)]
         months = (("--from", selection.first_month), ("--to", selection.last_month))

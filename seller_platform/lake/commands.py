@@ -103,7 +103,8 @@ def export(*, names: tuple[str, ...], selection: SliceOptions, folder: str | Non
                 absent = error
     show_partitions(output, f"Delta tables in {folder}", exported)
     document = ExportDocument(folder=folder, partitions=exported)
-    output.outcome(document, PartsFailedError(failures, "partition", "exported") if failures else absent)
+    failed = PartsFailedError(failures, "partition", "exported", any_done=len(failures) < len(exported))
+    output.outcome(document, failed if failures else absent)
 
 
 def _partitions(source: Source, keys: Sequence[str], months: Sequence[Window]) -> list[_Partition]:

@@ -146,7 +146,7 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
     Returns:
         How many files were deleted, and an error with the tables that cannot be read or written. All others are pruned.
     """
-    files, failures = 0, dict[str, str]()
+    files, pruned, failures = 0, 0, dict[str, str]()
     for source in SOURCES:
         url = f"{folder}/{source.name}"
         with holding(database, f"export|{source.table}"):
@@ -164,11 +164,11 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
                             table.cleanup_metadata()
                         first = table.version() + 1
                         deleted = table.vacuum(dry_run=dry, full=True, post_commithook_properties=_COMMIT_ONLY)
-                        files += len(deleted)
+                        files, pruned = files + len(deleted), pruned + 1
                         _sync(table, url, first)
             except SellerPlatformError as error:
                 failures[source.table] = str(error)
-    return files, PartsFailedError(failures, "table", "pruned") if failures else None
+    return files, PartsFailedError(failures, "table", "pruned", any_done=pruned > 0) if failures else None
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def _report(
                 failed_checks.append(f"{each.check.name} of {of}: {each.check.doc} {found}")
     error: SellerPlatformError | None = None
     if failures:
-        error = PartsFailedError(failures, "partition", "built")
+        error = PartsFailedError(failures, "partition", "built", any_done=len(failures) < len(states))
     elif failed_checks:
         error = CheckFailedError(
             f"checks failed: {'; '.join(failed_checks)}. What was built is stored; correct the rows that it is "

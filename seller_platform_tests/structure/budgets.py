@@ -9,8 +9,8 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_828,
-    "cli": 5_089,
+    "root": 2_829,
+    "cli": 5_090,
     "orchestration": 4_502,
     "service": 12_398,
     "sandbox": 2_981,
@@ -23,11 +23,11 @@ BUDGETS = {
     "costs": 1_477,
     "ledgers": 288,
     "reports": 1_442,
-    "lake": 1_007,
+    "lake": 1_008,
     "sampling": 687,
-    "books": 1_848,
+    "books": 1_908,
     "marts": 2_815,
-    "tests": 56_531,
+    "tests": 56_574,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
