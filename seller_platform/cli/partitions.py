@@ -12,6 +12,7 @@ from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Document, MonthText, Output
 from seller_platform.cli.sync import SliceOptions, account_option, selecting
 from seller_platform.cli.terminal.months import Month
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.errors import NotConnectedError
 from seller_platform.warehouse.connections.accounts import accounts_named, connections
@@ -55,7 +56,7 @@ partition_options = selecting(
 
 
 def chosen_partitions(installation: Installation, selection: SliceOptions) -> tuple[list[str], list[Window]]:
-    """Return the keys of the accounts that the options choose, and the months of history.
+    """Return the keys of the accounts that the options choose, and the months of history that have begun for any.
 
     Raises:
         NotConnectedError: No connection is authorised yet.
@@ -64,10 +65,11 @@ def chosen_partitions(installation: Installation, selection: SliceOptions) -> tu
     database = installation.database
     if not connections(database):
         raise NotConnectedError
-    keys = [each.key for each in accounts_named(database, selection.accounts)]
+    accounts, now = accounts_named(database, selection.accounts), utc_now()
+    newest = max((now.astimezone(each.zone_or_utc).date() for each in accounts), default=now.date())
     since = history_start_in(database, installation.settings)
     months = months_of_history(selection.first_month, selection.last_month, since)
-    return keys, [each for each in months if each.end > since]
+    return [each.key for each in accounts], [each for each in months if each.end > since and each.start <= newest]
 
 
 def partition_name(table: str, account: str | None, month: Window | None) -> str:

@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_829,
-    "cli": 5_090,
+    "cli": 5_092,
     "orchestration": 4_502,
     "service": 12_398,
     "sandbox": 2_981,
