@@ -122,7 +122,7 @@ class MetricQuery:
                 values = ", ".join(f"{row['value']:f} {row['currency']}" for row in totals if row["value"] is not None)
                 notes.append(
                     "A row has no value where no unit that was sold has a cost. So the values of the rows do not add "
-                    f"up to the total, which is {values}."
+                    f"up to that of all together, which is {values}."
                 )
         return [{name: row[name] for name in names} for row in rows], notes
 
@@ -167,10 +167,8 @@ class MetricQuery:
         day, own_currency = sql.Identifier(self.table.day), sql.Identifier(self.table.currency)
         period = {"first": sql.Literal(str(self.window.start)), "end": sql.Literal(str(self.window.end)), "day": day}
         currency: sql.Composable = sql.SQL("NULL") if self.metric.unit is MetricUnit.COUNT else own_currency
-        formula, without_cost = (
-            self.metric.formula,
-            "coalesce(sum(sales_without_cost), 0)" if self.metric.needs_costs else "NULL",
-        )
+        formula = self.metric.formula
+        without_cost = "coalesce(sum(sales_without_cost), 0)" if self.metric.needs_costs else "NULL"
         source, without_rate = self.table.source, sql.Composed([])
         if self.converts:
             target = sql.Literal(self.target)

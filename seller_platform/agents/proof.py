@@ -139,7 +139,8 @@ class Asked:
     Attributes:
         windows: The days of each account.
         marts: The marts that the answer is read from; without any, it is read from the tables of the datasets.
-        checked: The marts that have the same numbers at any grain: their failing checks count at each.
+        checked: Marts whose problems count, too: those with the same numbers at any grain, or of other rows that are
+            read.
     """
 
     asker: Asker
@@ -186,7 +187,8 @@ class Asked:
         self._require_history()
         database, months = self.asker.database, [each.start for each in self.months]
         read_at, changing = self.require_days()
-        subjects = {*self.tables, *self.inputs, *(each.table for each in self.checked)}
+        of_checked = {name for mart in self.checked for name in (mart.table, *(each.name for each in mart.datasets))}
+        subjects = {*self.tables, *self.inputs, *of_checked}
         found = slice_problems(database, subjects, accounts=self.keys, months=months)
         problems = [f"{each.subject}: {hidden(each.kind, each.message)}" for each in found]
         for mart in self.marts:

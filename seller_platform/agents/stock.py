@@ -100,7 +100,7 @@ def list_stock(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
     if len(listed) > arguments.limit:
         notes.append(f"There are more rows than the limit of {arguments.limit}.")
     windows = [Window(days[key] - _VELOCITY_DAYS, days[key]) for key in keys]
-    asked = Asked(asker, accounts, windows, (DAILY_PRODUCT_SALES,))
+    asked = Asked(asker, accounts, windows, (DAILY_PRODUCT_SALES,), checked=(INVENTORY_HEALTH, RESTOCK_PLAN))
     command = f"seller-platform query {quote(statement.as_string(None))}"
     currencies = {row.currency for row in rows if row.currency}
     return ToolAnswer(rows=tuple(listed[: arguments.limit]), notes=tuple(notes), proof=asked.prove(command, currencies))

@@ -31,9 +31,12 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UnanswerableError
 from seller_platform.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.marts.inventory_health import INVENTORY_HEALTH
+from seller_platform.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_reading
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US
@@ -269,6 +272,16 @@ def test_a_figure_has_the_same_problems_at_every_grain(asker: Asker, metric: str
         assert any("cost_coverage" in each for each in next(iter(problems)))
 
 
+def test_the_problems_of_what_stock_is_computed_from_are_in_its_proof(asker: Asker) -> None:
+    datasets = {each.name for mart in (INVENTORY_HEALTH, RESTOCK_PLAN) for each in mart.datasets}
+    names = {INVENTORY_HEALTH.table, RESTOCK_PLAN.table, *datasets}
+    for account in (US, DE, AU):
+        found = slice_problems(asker.database, names, accounts=[account], months=[date(2026, 3, 1), date(2026, 4, 1)])
+        problems = call_tool(asker, "stock", {"accounts": [account]}).proof.problems
+        assert set(problems) == {f"{each.subject}: {each.message}" for each in found}
+        assert any(each.startswith("inventory of") for each in problems)
+
+
 @pytest.mark.parametrize("by", ["day", "week"])
 @pytest.mark.parametrize("account", [US, DE, AU])
 def test_rows_add_up_to_the_total_or_a_note_says_that_they_do_not(asker: Asker, account: str, by: str) -> None:
@@ -278,7 +291,7 @@ def test_rows_add_up_to_the_total_or_a_note_says_that_they_do_not(asker: Asker, 
         [total] = call_tool(asker, "query", march).rows
         answer = call_tool(asker, "query", {**march, "by": [by]})
         parts = [row.value for row in answer.rows]
-        says = any(f"do not add up to the total, which is {total.value} " in each for each in answer.notes)
+        says = any(f"do not add up to that of all together, which is {total.value} " in each for each in answer.notes)
         assert (None in parts) == says, metric
         assert says or sum(parts) == total.value, metric
         ends.add(says)
