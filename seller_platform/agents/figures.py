@@ -24,6 +24,7 @@ from seller_platform.agents.proof import (
     Proof,
     Seen,
     ToolAnswer,
+    beyond,
     period_of,
 )
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
@@ -165,11 +166,9 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
     proof = asked.prove(query.command)
     rows, notes = query.read(asker.database)
     currencies = query.require_one_currency(rows)
-    if len(rows) > query.limit:
-        rows, notes = rows[: query.limit], [*notes, f"There are more rows than the limit of {query.limit}."]
     return ToolAnswer(
-        rows=tuple(FigureRow(**row) for row in rows),
-        notes=(f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}", *notes),
+        rows=tuple(FigureRow(**row) for row in rows[: query.limit]),
+        notes=(f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}", *notes, *beyond(query.limit, rows)),
         proof=proof.model_copy(update={"currencies": currencies}),
     )
 
@@ -214,6 +213,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
             f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}",
             *notes,
             *(f"{other}: {note}" for note in (earlier.coverage, earlier.settledness, *earlier.problems, *before_notes)),
+            *beyond(arguments.limit, compared),
         ),
         proof=proof.model_copy(update={"currencies": currencies}),
     )

@@ -273,6 +273,11 @@ def hidden(kind: str, message: str) -> str:
     return "Rows are also in the ledger of another account." if kind == "repeated" else message
 
 
+def beyond(limit: int, rows: Sequence[object]) -> list[str]:
+    """Return the note that there are more rows than the limit, if there are."""
+    return [f"There are more rows than the limit of {limit}."] if len(rows) > limit else []
+
+
 def period_of(first_day: date, last_day: date) -> Window:
     """Return the days of a period.
 

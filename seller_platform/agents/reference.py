@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from seller_platform.agents.asker import Asker
-from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer
+from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer, beyond
 from seller_platform.cli.pages import PAGES, sections_with
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result
@@ -77,7 +77,7 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
         rows=tuple(ResultRow(values=dict(zip(names, row, strict=True))) for row in rows[: arguments.limit]),
         notes=(
             "A statement is not a governed metric: neither coverage (ask the tool) nor currencies are checked.",
-            *(["There are more rows than the limit."] if len(rows) > arguments.limit else []),
+            *beyond(arguments.limit, rows),
         ),
         proof=Proof(bound=asker.bound(), seen=Seen(command=f"seller-platform query {quote(arguments.statement)}")),
     )

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from pydantic import Field
 
 from seller_platform.agents.asker import Asker
-from seller_platform.agents.proof import Asked, ChosenAccounts, Fact, ToolAnswer
+from seller_platform.agents.proof import Asked, ChosenAccounts, Fact, ToolAnswer, beyond
 from seller_platform.contract import Window
 from seller_platform.contract.cost_periods import Periods
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
@@ -96,9 +96,8 @@ def list_stock(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
         f"Snapshots: {', '.join(f'{key} {day}' for key, day in sorted(days.items()))}; velocity of 30 days; default "
         "lead time.",
         *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
+        *beyond(arguments.limit, listed),
     ]
-    if len(listed) > arguments.limit:
-        notes.append(f"There are more rows than the limit of {arguments.limit}.")
     windows = [Window(days[key] - _VELOCITY_DAYS, days[key]) for key in keys]
     asked = Asked(asker, accounts, windows, (DAILY_PRODUCT_SALES,), checked=(INVENTORY_HEALTH, RESTOCK_PLAN))
     command = f"seller-platform query {quote(statement.as_string(None))}"

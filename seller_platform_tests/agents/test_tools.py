@@ -447,6 +447,21 @@ def test_an_answer_fits_and_says_what_was_left_out(asker: Asker) -> None:
         call_tool(asker, "sql", {"statement": "SELECT repeat('x', 40000)"}, is_local=True)
 
 
+def test_an_answer_says_when_there_are_more_rows_than_its_limit(asker: Asker) -> None:
+    march = {"metric": "units", "first_day": "2026-03-01", "last_day": "2026-03-31", "by": ["account"]}
+    calls: dict[str, dict[str, Any]] = {
+        "query": march,
+        "compare": {**march, "other_first_day": "2026-01-01", "other_last_day": "2026-01-31"},
+        "stock": {"every": True},
+        "sql": {"statement": "SELECT generate_series(1, 3)"},
+    }
+    for name, arguments in calls.items():
+        for limit, is_cut in ((1, True), (1_000, False)):
+            answer = call_tool(asker, name, {**arguments, "limit": limit}, is_local=True)
+            assert (f"There are more rows than the limit of {limit}." in answer.notes) == is_cut, name
+            assert (len(answer.rows) == 1) == is_cut, name
+
+
 def test_coverage_begins_with_a_summary_of_what_is_chosen(asker: Asker) -> None:
     chosen = {"accounts": [DE], "datasets": ["transactions"], "month": "2026-02"}
     summary, *slices = call_tool(asker, "coverage", {**chosen, "month": None}).rows

@@ -15,7 +15,7 @@ BUDGETS = {
     "service": 12_398,
     "sandbox": 2_981,
     "alerts": 617,
-    "agents": 2_326,
+    "agents": 2_330,
     "ingest": 2_393,
     "client": 3_631,
     "warehouse": 10_665,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_908,
     "marts": 2_815,
-    "tests": 56_587,
+    "tests": 56_602,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
