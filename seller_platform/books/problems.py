@@ -34,8 +34,8 @@ UNBOOKED = ProblemSource(
            'warning' AS severity,
            format('After the opening balance was booked, the ledger before the first closed month changed by %s.',
                   string_agg(format('%s %s', change, currency), ', ' ORDER BY currency)) AS message,
-           'Book that in the open month, on the accounts of the opening balance: `seller-platform month close` adds it '
-           'to what is owed.' AS next_step
+           'Book that in the open month, on the accounts of the opening balance; the closing of the month adds it to '
+           'what is owed (`seller-platform docs month-end`).' AS next_step
     FROM (
         SELECT account, min(month) AS first_closed, max(opening_loads) AS loads FROM platform.bookings GROUP BY account
     ) AS books CROSS JOIN LATERAL ({UNBOOKED_OPENING}) AS opening

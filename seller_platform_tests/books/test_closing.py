@@ -344,8 +344,8 @@ def test_a_change_before_the_first_closed_month_is_named_and_booked(books: Booke
 
     assert named == [
         "After the opening balance was booked, the ledger before the first closed month changed by -3 JPY, 31.00 USD. "
-        "Book that in the open month, on the accounts of the opening balance: `seller-platform month close` adds it to "
-        "what is owed."
+        "Book that in the open month, on the accounts of the opening balance; the closing of the month adds it to what "
+        "is owed (`seller-platform docs month-end`)."
     ]
     assert (first.ledger_begins, first.opening_balance, first.opening_change) == ("2025-12", {"USD": "40.00"}, {})
     assert (listed[1].month, listed[1].ledger_begins, listed[1].entries) == ("2026-02", "2025-11", None)
