@@ -147,8 +147,7 @@ class BookMonth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             month is open.
         opening_balance: What the marketplace owed before the month. Of the first month that is closed it is the sum of
             the whole ledger before it that was stored then: book that as the opening balance.
-        opening_change: What the ledger before the first closed month changed by, since it was booked: book that in this
-            month, too. The balance has it.
+        opening_change: What the ledger before the first closed month changed by: book it, too. The balance has it.
         paid_out: What was posted to the account of payouts; a debit is positive.
         balance: What the marketplace owes after the month; of the present month, what it owes now.
         ledger_begins: The first month of the stored ledger, of a closed month as it was then: what the marketplace

@@ -31,7 +31,8 @@ UNBOOKED = ProblemSource(
     (ProblemKind("unbooked", "warning", "The ledger before the first closed month changed.", "The next closing."),),
     f"""
     SELECT 'marts.journal_entries' AS dataset, account, first_closed AS month, 'unbooked' AS kind,
-           'warning' AS severity,
+           'warning' AS severity, (SELECT max(started_at) FROM platform.loads WHERE dataset = 'transactions' AND changed
+                                   AND loads.account = books.account AND window_start < first_closed) AS since,
            format('After the opening balance was booked, the ledger before the first closed month changed by %s.',
                   string_agg(format('%s %s', change, currency), ', ' ORDER BY currency)) AS message,
            'Book that in the open month, on the accounts of the opening balance; the closing of the month adds it to '

@@ -316,6 +316,13 @@ CASES = [
     ),
     Case("contradicted", "error", 5, lambda site: site.make(MART, "Rows: 1."), end=lambda site: site.make(MART)),
 ]
+if "books" in {each.name for each in capabilities()}:
+    booking = (
+        f"INSERT INTO platform.bookings SELECT '{KEY}', month, month, 1, '{{}}', now(), 'Ada', NULL, "
+        "json_build_object('EUR', '%s'), -1 "
+        f"FROM (SELECT coalesce(max(month) + interval '1 month', '{MONTH.end}') AS month FROM platform.bookings) AS own"
+    )
+    CASES.append(Case("unbooked", "warning", 0, booking % "5.00", end=booking % "-5.00"))
 if "ledgers" in {each.name for each in capabilities()}:
     CASES.append(
         Case(
