@@ -127,7 +127,7 @@ def test_descriptions_name_jobs_and_sensors_as_named_there(plain: dg.Definitions
     assert {"shop_market_refresh_now", "shop_market_accept_held", "shop_market_report_jobs"} <= words
 
 
-@pytest.mark.needs("marts")
+@pytest.mark.needs("lake", "marts")
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:
     chosen = ["daily_product_sales", "inventory", "warehouse_stock"]
     names = {"accounts", *chosen}
