@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import asdict
 from sqlalchemy import text
 
 import seller_platform
@@ -117,7 +116,7 @@ class Site:
 
             rows = call_tool(Asker(self.database), "problems", {}).rows
         else:
-            rows = [asdict(each) for each in slice_problems(self.database)]
+            rows = slice_problems(self.database)
         with open_stored_installation() as installation:
             families = list(WarehouseCollector(installation).collect())
         samples = [sample.labels for each in families if each.name.endswith("_problems") for sample in each.samples]
