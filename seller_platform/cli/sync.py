@@ -232,14 +232,17 @@ def sync(
 
 def _products(installation: Installation, chosen: Sequence[KnownAccount], output: Output) -> Mapping[str, int]:
     """Return how many products the upstream lists of those accounts of which no product is stored, by key."""
-    # A command that loads nothing needs no HTTP unless there is such an account.
+    unlisted = [each for each in chosen if not skus_of_account(installation.database, each.key)]
+    if not unlisted:
+        return {}
+    # Without such an account a plan needs neither HTTP nor the key of the secrets.
     from seller_platform.cli.connect import open_stored_apis
     from seller_platform.client.lists.row_sink import KeptRows
     from seller_platform.client.lists.slice_reader import read_slice
 
     counts, today = {}, datetime.now(UTC).date()
     with open_stored_apis(installation) as api:
-        for each in (each for each in chosen if not skus_of_account(installation.database, each.key)):
+        for each in unlisted:
             try:
                 read_slice(api(each.connection), INVENTORY, each.account, None, today, listed := KeptRows())
                 counts[each.key] = listed.count

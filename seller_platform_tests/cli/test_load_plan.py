@@ -56,7 +56,8 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     platform: Platform, database: Database, database_url: str, tmp_path: Path
 ) -> None:
     platform.upstream.access.clear()  # a request would fail
-    variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="10")
+    home = tmp_path / "has no key"
+    variables = shell(home, database_url, SELLER_API_REQUESTS_PER_DAY="10")
 
     planned = run_here(["sync", "--plan", "--dataset", "transactions", *MONTHS, "--json"], variables)
     seen = show(["sync", "--plan", "--dataset", "transactions", *MONTHS], variables)
@@ -72,6 +73,7 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
     assert max(map(len, seen.lines)) <= 80
     assert requests_sent(database, datetime.now(UTC).date()) == {}
+    assert not (home / "secret.key").exists()
 
 
 def test_a_project_file_says_what_a_sync_reads(platform: Platform, database_url: str, tmp_path: Path) -> None:

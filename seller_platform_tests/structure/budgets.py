@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_829,
-    "cli": 5_092,
+    "cli": 5_095,
     "orchestration": 4_502,
     "service": 12_398,
     "sandbox": 2_981,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_908,
     "marts": 2_815,
-    "tests": 56_608,
+    "tests": 56_610,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
