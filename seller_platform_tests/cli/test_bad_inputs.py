@@ -65,26 +65,16 @@ SETTINGS = [
     Bad("migrate", f"{HOME}", variables={HOME: "{file}"}),
     Bad("status", "a user that this machine does not have", variables={HOME: "~absent-user/x"}),
     Bad("status", "holds a line break", variables={HOME: "{folder}/a\nb"}),
-    Bad("status", "must be a valid date", variables={"SELLER_PLATFORM_HISTORY_START": "2024-13"}),
     Bad("service worker", "must be greater than or equal to 1", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "0"}),
-    Bad("service worker", "must be greater than 0", variables={"SELLER_PLATFORM_SERVICE_SESSION_HOURS": "-1"}),
-    Bad("service worker", "must be a valid integer", variables={"SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER": "1.5"}),
     Bad("status", "must be 'adaptive' or 'fixed'", variables={"SELLER_PLATFORM_LOOKBACK": "wide"}),
-    Bad("status", "must be 'text' or 'json'", variables={"SELLER_PLATFORM_LOG_FORMAT": "xml"}),
-    Bad("status", "e-mail address or team:NAME", variables={"SELLER_PLATFORM_OWNER": "bob"}),
     Bad("status", "must be an http or https URL", variables={"SELLER_API_BASE_URL": "ftp://host"}),
-    Bad("status", "must be an http or https URL", variables={"SELLER_API_AUTH_URL": "http://[host"}),
     Bad("alerts send", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
     Bad(
         "service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://{SECRET}@host"}
     ),
-    Bad(
-        "service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": f"https://host:{SECRET}"}
-    ),
     Bad("export", EXPORTS, variables={EXPORTS: f"ftp://{SECRET}/lake"}),
     Bad("export", EXPORTS, variables={EXPORTS: f"s3://key:{SECRET}/x@bucket/lake"}),
     Bad("export", EXPORTS, variables={EXPORTS: f"az://container/lake?sig={SECRET}"}),
-    Bad("service worker", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": "https://host/path"}),
     Bad("service worker", "IP addresses or networks", variables={"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "*"}),
     Bad("keys rotate", "SELLER_PLATFORM_SECRET_KEY", variables={"SELLER_PLATFORM_SECRET_KEY": SECRET}),
 ]
@@ -92,20 +82,17 @@ SETTINGS = [
 COMMANDS = [
     Bad("stauts", "No such command 'stauts'. Did you mean 'status'?"),
     Bad("sync --acount us-1", "No such option '--acount'. Did you mean '--account'?"),
-    Bad("sync --from 2026-13", "2026-13"),
     Bad("sync --dataset nope", "there is no dataset 'nope'; choose one of"),
     Bad("sync", "seller-platform connect"),
     Bad("connect", "SELLER_API_BASE_URL is not set; it is the URL under which"),
     Bad("connect --no-browser", "no answer from 127.0.0.1:9", variables=API),
     Bad("connect --no-browser", "SELLER_API_REDIRECT_URI", variables={**API, "SELLER_API_REDIRECT_URI": "ftp://x"}),
-    Bad("explain order x", "there is no dataset 'order' (did you mean 'orders'?); choose one of accounts, orders"),
     Bad("explain orders absent-order", "orders has no stored row with platform_order_id = 'absent-order'"),
     Bad("explain transactions x", "'x' is of no key column. Give column=value with one of posted"),
     Bad("explain notifications sixty", 'invalid input syntax for type bigint: "sixty"'),
     Bad("explain orders x platform_order_id=y", "platform_order_id is given twice"),
     Bad("explain orders x --account nobody", "there is no account 'nobody'"),
     Bad("export orders", "SELLER_PLATFORM_EXPORT_DIR is not set"),
-    Bad("export orders --folder ftp://host/lake", "s3://bucket/folder"),
     Bad("marts build account_profit", "no mart 'account_profit' (did you mean 'account_profit_daily'?); choose one of"),
     Bad("report download 7", "there is no report number 7. Take a number that `seller-platform report list` shows"),
     Bad("diff inventory de-2 2026-03", "inventory has no months"),
@@ -113,7 +100,6 @@ COMMANDS = [
     Bad("revert 99", "load 99"),
     Bad("costs plan {folder}/absent.csv", "absent.csv"),
     Bad("costs apply 99", "99"),
-    Bad("verify --dataset order", "choose one of orders"),
     Bad("backup {folder}/absent/new", "No such file or directory. Make {folder}/absent a folder that can be", FAILED),
     Bad(
         "backup {folder}/new",
@@ -126,9 +112,7 @@ COMMANDS = [
     Bad("restore {file}", "it is no backup. Name a file that `seller-platform backup` has written", FAILED),
     Bad("prune --snapshot-days 0", "0 is not in the range"),
     Bad("migrate --partitions 3", "has tables with 2 partitions, and keeps that number"),
-    Bad("database reader Bad-Name", "is no name for a reader", typed="a long enough password\n"),
     Bad("database reader bob --password-file {folder}/absent", "does not exist"),
-    Bad("database reader absent_role --remove", "is no role of this server"),
     Bad(f"metrics --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
     Bad("sandbox load --database-url mysql://x/y", "--database-url: names the database 'mysql'"),
     Bad("sandbox live --from 2999-01-01", "--from is 2999-01-01, after today"),
@@ -136,7 +120,6 @@ COMMANDS = [
 ]
 
 OF_SERVICE = [
-    Bad("service user list --database-url=", "--database-url: is empty"),
     Bad(f"service user list --database-url postgresql://a:1/{SECRET}@h/x", "--database-url: has a user or a password"),
     Bad("service user list --database-url {url}&nope=1", "--database-url: has the parameter 'nope'"),
     Bad("service user list --replica --database-url {url}", "give one of them"),
@@ -150,7 +133,6 @@ OF_SERVICE = [
     Bad("service rates load {file}", "cannot be used"),
     Bad("service products load {file}", "cannot be used"),
     Bad("service events --since yesterday", "'yesterday' is not a moment"),
-    Bad("service events --kind nope", "'nope' is not one of"),
     Bad(f"service run --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
     Bad(
         "service user add bob@shop.example",

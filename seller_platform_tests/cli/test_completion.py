@@ -2,10 +2,6 @@
 
 import os
 import platform
-import shlex
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +13,6 @@ from click.shell_completion import get_completion_class
 
 from seller_platform import __version__
 from seller_platform.contract import REFRESHED, Account
-from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.versions import revisions
 from seller_platform_tests.support.command_line import COMMAND_LINE, COMMANDS
@@ -53,19 +48,9 @@ def test_commands_are_completed_with_their_sentences() -> None:
     assert "into PostgreSQL" in offered["sync"]
 
 
-def test_options_and_commands_of_commands_are_completed() -> None:
-    assert {"--account", "--dataset", "--from"} <= completed("seller-platform sync -").keys()
-    assert {"reader", "url"} <= completed("seller-platform database ").keys()
-
-
 @pytest.mark.parametrize("line", ["sync --dataset ", "sync --dataset orders --dataset ", "verify --dataset ", "diff "])
 def test_names_of_datasets_are_completed(line: str) -> None:
     assert completed(f"seller-platform {line}") == {dataset.name: dataset.doc for dataset in REFRESHED}
-
-
-@pytest.mark.needs("marts")
-def test_names_of_marts_are_completed() -> None:
-    assert completed("seller-platform marts build ") == {mart.name: mart.doc for mart in MARTS}
 
 
 @pytest.mark.parametrize(
@@ -91,26 +76,6 @@ def test_a_database_that_does_not_answer_ends_completion_without_an_error(variab
 
     assert completed("seller-platform sync --account A", away) == {}
     assert completed("seller-platform --demo diff orders K", variables) == {}
-
-
-@pytest.mark.slow
-def test_bash_replaces_a_title_by_its_key_and_writes_nothing_else(variables: dict[str, str]) -> None:
-    words = ["seller-platform", "sync", "--account", r"Köhler\ \"Ha"]
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("bash is not installed")
-    lines = [
-        'eval "$(_SELLER_PLATFORM_COMPLETE=bash_source seller-platform)"',
-        f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}",
-        "compopt() { :; }",
-        "_seller_platform_completion seller-platform",
-        'printf "%s\\n" "${COMPREPLY[@]}"',
-    ]
-    path = f"{Path(sys.executable).parent}:{variables['PATH']}"
-    done = subprocess.run(
-        [bash, "-c", "\n".join(lines)], env=variables | {"PATH": path}, capture_output=True, text=True, check=True
-    )
-    assert (done.stdout.strip(), done.stderr) == ("us-1", "")
 
 
 def test_the_versions_of_platform_tables_python_and_dagster_are_printed(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Tests of `seller-platform docs`."""
 
 import json
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from click.testing import Result
 
 from seller_platform.cli.docs import docs, rendered, schema_of
 from seller_platform.cli.output import CommandFailure
-from seller_platform.cli.pages import NOTEBOOK, PAGES, DocumentPage, page_named
+from seller_platform.cli.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.errors import RequestError
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands, invoke
 
@@ -67,24 +66,6 @@ def test_the_schema_of_a_command_is_printed() -> None:
             invoke(COMMAND_LINE, ["docs", "--schema", words], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_value_is_cut_at_any_width_and_no_word_broken_in_80_columns(page: DocumentPage, width: int) -> None:
-    text = rendered(page, width=width)
-    lines = text.splitlines()
-    words = {word for value in re.findall(r"`([^`\n]+)`", page.text.replace("\\|", "|")) for word in value.split()}
-
-    shown = "".join("".join(line.split()) for line in lines)
-
-    assert [word for word in words if word not in shown] == []
-    assert max(map(len, lines)) <= width
-    assert "<!--" not in shown
-    if width == 80:
-        body, _, _ = text.partition("Linked pages:")
-        printed, written = (set(re.sub(r"[^\w']", " ", each).split()) for each in (body, page.text))
-        assert printed - written <= {"Picture"}
-
-
 def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "a look.ipynb"
 
@@ -95,13 +76,6 @@ def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> No
     assert "is not overwritten" in second.stderr
     assert f"`jupyter lab '{file}'`" in first.stderr
     assert ("`pip install jupyterlab matplotlib`" in first.stderr) == (find_spec("jupyterlab") is None)
-
-
-def test_pictures_are_described_and_linked_pages_are_named() -> None:
-    text = rendered(page_named("checks"), width=80)
-
-    assert "(Picture: A reading that is held.)" in text
-    assert "seller-platform docs reference/checks" in text
 
 
 @pytest.mark.parametrize("setting", ["FORCE_COLOR", "NO_COLOR"])

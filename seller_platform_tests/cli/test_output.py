@@ -38,15 +38,6 @@ def test_a_reading_command_imports_no_large_library(tmp_path: Path, database_url
     assert {command: modules & large for command, modules in imported.items() if modules & large} == {}
 
 
-def test_the_end_of_a_command_searches_no_objects_for_cycles(tmp_path: Path) -> None:
-    look = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 10_000))"
-
-    code = f"{look}; from seller_platform.cli import main; main()"
-    shown = completed([sys.executable, "-c", code, "--version"], check=True, env=environment(tmp_path))
-
-    assert shown.stdout.splitlines()[1:] == ["True"]
-
-
 def _imported(commands: Sequence[list[str]], variables: dict[str, str]) -> dict[str, set[str]]:
     """Return the modules that are imported after each of some commands, which one interpreter runs."""
     code = f"""

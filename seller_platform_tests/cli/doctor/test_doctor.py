@@ -11,7 +11,6 @@ import pytest
 from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
-from seller_platform import __version__
 from seller_platform.cli.doctor.command import (
     examine_connections,
     examine_dagster,
@@ -20,7 +19,7 @@ from seller_platform.cli.doctor.command import (
     examine_secrets,
 )
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, ok, report_findings, warn
+from seller_platform.cli.doctor.findings import Finding, FindingLevel
 from seller_platform.cli.doctor.local_checks import (
     examine_disk,
     examine_home,
@@ -28,7 +27,6 @@ from seller_platform.cli.doctor.local_checks import (
     examine_machine,
     examine_stored_history,
 )
-from seller_platform.cli.output import Output
 from seller_platform.commands import keep_start
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
@@ -70,10 +68,6 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
 
 
-def _history(stored: date | None, *, is_set: bool = False) -> Finding:
-    return examine_stored_history(stored, date(2025, 1, 1), is_set=is_set)
-
-
 def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
     """Return the only finding of a verdict, and check its next step."""
     matching = [finding for finding in findings if finding.level is verdict]
@@ -85,10 +79,7 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 @pytest.mark.parametrize(
     ("finding", "verdict", "message"),
     [
-        (_history(None), FindingLevel.OK, "begins with the first month of `sync --from`, else with 2025-01-01"),
-        (_history(None, is_set=True), FindingLevel.OK, "begins with 2025-01-01"),
-        (_history(date(2024, 6, 1)), FindingLevel.OK, "begins with 2024-06-01; `sync --from` an earlier month"),
-        (_history(date(2024, 6, 1), is_set=True), FindingLevel.OK, "HISTORY_START no longer counts"),
+        (examine_stored_history(date(2024, 6, 1), TODAY, is_set=True), FindingLevel.OK, "no longer counts"),
         (examine_disk("disk", 64 << 30, Path("/x")), FindingLevel.OK, "64.0 GiB free at /x"),
         (examine_disk("disk", 500 << 20, Path("/x")), FindingLevel.WARN, "0.5 GiB"),
         (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
@@ -102,12 +93,6 @@ def test_a_history_that_begins_in_the_future_is_a_fault(monkeypatch: pytest.Monk
     monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", "2026-03-02")
 
     assert "2026-03-02 is in the future" in only(examine_machine(read_settings(), TODAY), FindingLevel.FAIL).message
-
-
-def test_the_first_finding_names_the_versions_of_program_and_tables() -> None:
-    first = next(examine_machine(read_settings(), TODAY))
-
-    assert first == ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
 
 
 @pytest.mark.parametrize(
@@ -177,15 +162,6 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, message: str) -> None:
     assert message in only(examine_postgresql(condition, "host/name"), verdict).message
-
-
-def test_tables_that_lack_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    newest = revisions()[-1]
-    monkeypatch.setattr("seller_platform.cli.doctor.command.revisions", lambda: (newest, "1999"))
-
-    finding = only(examine_postgresql(SOUND, "host/name"), FindingLevel.FAIL)
-
-    assert finding.message == f"version {newest}, and 1999 is needed"
 
 
 def test_settings_with_which_a_power_loss_takes_rows(postgres: EmbeddedServer) -> None:
@@ -473,20 +449,3 @@ def test_the_sandbox_that_is_ended_is_no_problem(connected: Connected) -> None:
 
     assert [finding.level for finding in findings] == [FindingLevel.OK] * 4
     assert "runs while `dev` or `demo` runs" in findings[0].message
-
-
-@pytest.mark.parametrize(
-    ("findings", "message"),
-    [
-        ([ok("disk", "is there")], "All prerequisites are met."),
-        ([ok("disk", "is there"), warn("clock", "is late", "set it")], "These need a look: clock"),
-        (
-            [warn(NOT_CONNECTED, "nothing is connected yet", "connect")],
-            "This machine is ready, but nothing is connected yet. Next: `seller-platform connect`",
-        ),
-    ],
-)
-def test_the_last_line_sums_it_up(findings: list[Finding], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    report_findings(findings, Output(as_json=False))
-
-    assert message in capsys.readouterr().err

@@ -84,18 +84,6 @@ def test_a_row_of_a_list_is_explained_with_its_page_load_and_run(platform: Platf
     assert [load["load_id"] for load in row["history"]] == [row["load_id"]]
 
 
-def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str, str]) -> None:
-    result = _explain(variables, "seller/orders", ORDER)
-
-    assert result.returncode == 0, result.stderr
-    (row,) = _rows(variables, "orders", ORDER)
-    assert f"GET {row['request']['url']}" in result.stdout
-    assert f"http://dagster:3000/runs/{row['load']['run_id']}" in result.stdout
-    assert 'None\\t"x"\\' in result.stdout
-    assert "is_gift (not in the contract)" in result.stdout
-    assert "Every load of its day" in result.stdout
-
-
 def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:
     """The last one, because it changes the rows that the others read."""
     (before,) = _rows(variables, "orders", ORDER)

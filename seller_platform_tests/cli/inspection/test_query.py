@@ -13,7 +13,6 @@ from click.testing import Result
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.statements import open_result
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
@@ -84,22 +83,6 @@ def test_json_keeps_every_digit(url: str) -> None:
     assert json.loads(_query(url, "SELECT 1 WHERE false", "--json").stdout) == []
 
 
-def test_a_table_shows_the_first_rows(url: str) -> None:
-    result = _query(url, "SELECT n, NULL AS nothing FROM generate_series(1, 5000) AS n", "--rows", "2")
-
-    assert "The first 2 rows. There are more: `--rows` shows more" in result.stderr
-    assert [line.split() for line in result.stdout.splitlines() if line.strip()][-1] == ["2", "–"]
-    assert "5000" not in result.stdout
-
-
-def test_a_million_rows_are_printed_in_blocks(url: str) -> None:
-    statement = "SELECT repeat('x', 100) FROM generate_series(1, 1000000)"
-    with open_result(_as_reader(url), statement, seconds=60) as result:
-        blocks = [len(next(result.blocks)) for _ in range(3)]
-
-    assert blocks == [2000, 2000, 2000]
-
-
 def test_the_statement_comes_from_standard_input_or_a_file(url: str, tmp_path: Path) -> None:
     file = tmp_path / "two.sql"
     file.write_text("SELECT 2 AS two")
@@ -114,11 +97,6 @@ def test_a_statement_that_is_no_text_is_refused(url: str, tmp_path: Path) -> Non
         file.write_bytes(content)
 
         assert problem in _refused(url, "--file", str(file))
-
-
-def test_explain_and_show_are_printed_too(url: str) -> None:
-    assert "Seq Scan" in _query(url, "EXPLAIN SELECT * FROM seller.orders").stdout
-    assert _query(url, "SHOW timezone", "--csv").stdout == "TimeZone\nUTC\n"
 
 
 def test_an_error_shows_its_position_and_a_hint(url: str) -> None:

@@ -4,16 +4,13 @@ import json
 import os
 import re
 import signal
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from seller_platform.cli.installation import Installation
-from seller_platform.cli.status.screen import overview, screen
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.refusals import keep_refusal
@@ -23,7 +20,6 @@ from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import read_all, show, terminal
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -68,19 +64,6 @@ def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str,
     assert max(map(len, seen.lines)) <= 80
 
 
-def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:
-    account = Account(1, "A shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
-    save_accounts(database, "default", [(key, account) for key in (*KEYS, *(f"de-{100 + n}" for n in range(100)))])
-    mark_loaded(database, ORDERS, "de-199", MARCH)
-
-    seen, whole = show(["status"], variables), show(["status", "--all"], variables)
-
-    assert len(seen.lines) <= 24
-    assert "more accounts" in seen.text
-    assert "`seller-platform status --all`" not in whole.text
-    assert all(f"de-{100 + number}" in whole.text for number in range(100))
-
-
 def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, str]) -> None:
     with terminal(80, 24) as (screen, device):
         words = ["status", "--watch", "--seconds", "1"]
@@ -97,25 +80,3 @@ def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, 
 
     assert code == 0
     assert "Traceback" not in printed
-
-
-@pytest.mark.parametrize(
-    ("first_month", "header"),
-    [
-        ((2025, 11), ["  2026", "NDJFMAMJJASON"]),
-        ((2025, 9), ["    2026", "SONDJFMAMJJASON"]),
-        ((2025, 8), ["2025 2026", "ASONDJFMAMJJASON"]),
-        ((2024, 12), [" 2025        2026", "DJFMAMJJASONDJFMAMJJASON"]),
-        ((2026, 10), ["2026", "ON"]),
-    ],
-    ids=str,
-)
-def test_a_year_is_above_its_first_month(database: Database, first_month: tuple[int, int], header: list[str]) -> None:
-    now = datetime(2026, 11, 20, tzinfo=UTC)
-    connect_accounts(database, [(KEYS[0], Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
-
-    settings = read_settings().model_copy(update={"history_start": date(*first_month, 1)})
-
-    lines = screen(overview(Installation(settings, database), now), None, None)
-
-    assert lines[1:3] == header

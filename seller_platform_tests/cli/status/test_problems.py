@@ -201,6 +201,7 @@ CASES = [
     ),
     Case("failed", "error", 5, lambda site: site.fail(CheckFailedError("it is odd")), end=_AGAIN),
     Case("failed", "error", 3, lambda site: site.fail(ReauthorizationRequiredError("default", "no")), end=_AGAIN),
+    Case("failed", "error", 2, lambda site: site.fail(BudgetTooSmallError("default", per_day=1, needed=9)), end=_AGAIN),
     Case(
         "failed",
         "error",
@@ -532,12 +533,6 @@ def test_a_connection_without_a_grant_is_shown_and_ends_with_its_code(site: Site
 
     assert (screen.returncode, code, [*found]) == (3, 3, ["refused"])
     assert "there is no grant for connection 'default'" in screen.stdout
-
-
-def test_settings_that_are_wrong_alone_end_with_their_code(site: Site) -> None:
-    site.fail(BudgetTooSmallError("default", per_day=1, needed=9))
-
-    assert site.status()[0] == 2
 
 
 def test_an_altered_slice_is_no_loaded_one_of_the_map(site: Site) -> None:
