@@ -34,12 +34,10 @@ def url(database: Database) -> str:
 def test_a_group_is_set_listed_and_removed(url: str) -> None:
     made = _run(url, "group", "set", ANN, "My shop", "us-1")
     listed = _run(url, "group", "list", ANN)
-    output = invoke(service, ["group", "list", ANN, "--database-url", url]).output
     _run(url, "group", "remove", ANN, "My shop")
 
     assert made == {"message": f"The group My shop of {ANN} holds us-1."}
     assert listed == {"groups": {"My shop": ["us-1"]}}
-    assert "My shop" in output
     assert _run(url, "group", "list", ANN) == {"groups": {}}
 
 
@@ -50,15 +48,12 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
 
     before = password_hash()
     _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
-    output = invoke(service, ["user", "list", "--database-url", url]).output
 
     assert password_hash() != before
     assert verify_password(password_hash(), "violet tram nine hats")
     assert _run(url, "user", "list") == {
         "users": [{"email": ANN, "name": "Ann", "state": "active", "accounts": ["us-1"]}]
     }
-    assert ANN in output
-    assert "us-1" in output
 
 
 def test_applications_are_registered_and_listed(url: str, database: Database) -> None:
@@ -66,7 +61,6 @@ def test_applications_are_registered_and_listed(url: str, database: Database) ->
     first = _run(url, "application", "add", "First", *uris)
     second = _run(url, "application", "add", "Second", *uris[:2], "--public", "--mcp")
     listed = _run(url, "application", "list")["applications"]
-    output = invoke(service, ["application", "list", "--database-url", url]).output
     registered = count_rows(database, "service.security_events", "kind LIKE 'application%%'")
 
     assert first["redirect_uris"] == listed[0]["redirect_uris"] == ["https://a.example/", "com.example.app:/b"]
@@ -74,7 +68,6 @@ def test_applications_are_registered_and_listed(url: str, database: Database) ->
         ("First", "operator", False, None),
         ("Second", "operator", True, "/mcp"),
     ]
-    assert first["client_id"] in output
     assert registered == 2
     assert (second["client_secret"], bool(first["client_secret"])) == (None, True)
 
@@ -85,23 +78,19 @@ def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> N
     products.write_text("account,sku,asin,parent_asin,product_name\nus-1,A,B1,P1,Mug\n")
 
     of_rates, of_products = _run(url, "rates", "load", str(rates)), _run(url, "products", "load", str(products))
-    printed = invoke(service, ["rates", "load", str(rates), "--database-url", url]).output
 
     days = {"first_day": "2026-03-01", "last_day": "2026-03-01"}
     assert of_rates == {"rates": 1, "currencies": ["USD"], **days}
     assert of_products == {"products": 1, "with_parent": 1, "accounts": ["us-1"]}
-    assert printed == "1 exchange rate was loaded: USD, 2026-03-01..2026-03-01.\n"
 
 
 def test_a_reset_link_is_printed_for_the_public_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local = _run(url, "user", "reset-link", ANN)
     monkeypatch.setenv("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://api.shop.example")
     public = _run(url, "user", "reset-link", ANN, "--hours", "1")
-    output = invoke(service, ["user", "reset-link", ANN, "--database-url", url]).output
 
     assert local["url"].startswith("http://127.0.0.1:8700/reset-password?token=")
     assert public["url"].startswith("https://api.shop.example/reset-password?token=")
-    assert "It works once, within 24 hours." in output
 
 
 def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> None:

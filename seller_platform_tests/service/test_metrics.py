@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -129,20 +128,6 @@ def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
     assert measured["security_events_total login_failed"] == 1
     assert measured["security_events_total login_locked"] == 1
     assert measured["security_events_total refresh_token_reused"] == 0
-
-
-def test_open_reports_without_a_worker_grow_old(database: Database, database_url: str) -> None:
-    registry = CollectorRegistry()
-    registry.register(ReportCollector(database_url))
-    with served(database, database_url) as running, running.client(ANN) as ann:
-        asked = ann.post("/reports/request", params={"account_title": "Shop US", "dps_date": "2026-03-01"})
-        assert asked.status_code == 200
-        time.sleep(0.05)
-        metrics = Measured(running, registry)
-
-        assert metrics["reports processing"] == 1
-        assert 0.05 <= metrics["oldest_open_report_seconds"] < PATIENCE_SECONDS
-        assert metrics["database_up"] == 1
 
 
 def test_without_postgresql_the_page_says_so_and_has_all_the_rest() -> None:

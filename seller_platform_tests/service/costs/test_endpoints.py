@@ -13,17 +13,11 @@ import httpx
 import pytest
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.service.access import SelectedAccounts, ServedAccount
-from seller_platform.service.costs.store import delete_periods, write_periods
-from seller_platform.service.limits import Limits
-from seller_platform.service.pool import Connection
-from seller_platform.service.sums.keeping import forget_sums, write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, NOW, WIDE, Served, add_product, body_of, served, with_connection
+from seller_platform_tests.support.served import ANN, WIDE, Served, add_product, body_of, served
 from seller_platform_tests.support.stored_rows import connect, execute
 
 PATH = "/cogs/cost-periods"
@@ -303,31 +297,13 @@ def test_a_deletion_takes_one_period_or_all(ann: httpx.Client) -> None:
     _write(ann, _period(), sku="SKU-2")
     one = {**US, "sku": "SKU-1", "from_date": "2026-02-01", "to_date": "2026-02-28"}
 
+    unknown = ann.request("DELETE", PATH, params=US, json={"sku": "SKU-1", "From_Date": "2026-02-01", "dates": None})
     first, again = ann.request("DELETE", PATH, params=one), ann.request("DELETE", PATH, json=one)
     rest = ann.request("DELETE", PATH, params=US, json={"asin": "ASIN-1"})
 
+    assert list(_problems(unknown)) == ["From_Date", "dates"]
     assert first.json() == {"status": "success", "code": 200, "message": "1 cost period was deleted.", "deleted": 1}
     assert (again.status_code, rest.json()["deleted"], _read(ann), len(_read(ann, "SKU-2"))) == (404, 2, [], 1)
-
-
-def test_a_deletion_refuses_what_it_does_not_know(ann: httpx.Client) -> None:
-    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
-    cases: Sequence[tuple[dict[str, str], Body | None, list[str]]] = [
-        ({"From_Date": "2026-01-01"}, None, ["From_Date"]),
-        ({"": "x", "a\0": "y", "z" * 50: ""}, None, ["", "'a\\x00'", f"'{'z' * 40}'..."]),
-        ({}, {"data": [], "dates": None}, ["data", "dates"]),
-        ({"per_page": "500", "dry_run": "true"}, {"sku": "SKU-1", "\ud800": 1}, ["'\\ud800'", "dry_run", "per_page"]),
-    ]
-    for query, body, names in cases:
-        content = b"" if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        params = {**US, "sku": "SKU-1", **query}
-        problems = _problems(ann.request("DELETE", PATH, params=params, content=content, headers=headers))
-
-        assert sorted(problems) == sorted(names)
-        for (problem,) in problems.values():
-            assert "allowed are account_title, seller_id, marketplace_id, group_title, sku, asin" in problem
-    assert len(_read(ann)) == 2
 
 
 def test_a_snapshot_is_of_the_accounts_own_day_and_the_newest_counts(ann: httpx.Client, shop: Served) -> None:
@@ -367,20 +343,6 @@ def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Se
         assert "another service" in answer.json()["message"]
 
 
-def test_a_full_body_is_stored(ann: httpx.Client) -> None:
-    periods = [
-        _period(f"{year}-{month:02}-01", f"{year}-{month:02}-28")
-        for year in range(1600, 2100)
-        for month in range(1, 13)
-    ]
-    body = json.dumps({"sku": "SKU-1", "data": periods}, separators=(",", ":"))
-    assert len(body) < 1 << 20
-
-    answer = _send(ann, body)
-
-    assert (answer.status_code, answer.json()["periods"]) == (200, 6_000)
-
-
 def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Database, database_url: str) -> None:
     limits = replace(WIDE, periods_of_product=3, periods_of_account=5)
     third, fourth = _period("2026-03-01", "2026-03-31"), _period("2026-04-01", "2026-04-30")
@@ -399,42 +361,9 @@ def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Da
         kept = [len(_read(client, f"SKU-{number}")) for number in (1, 2, 3)]
 
     assert {answer.status_code for answer in (full, replaced, *of_others, counted_again, deleted, room)} == {200}
-    assert beyond_product[0].startswith(
-        "would add 1 cost periods to the 3 that the product 'SKU-1' has; at most 3 are kept. Delete periods"
-    )
-    assert beyond_account[0].startswith(
-        "would add 1 cost periods to the 5 that the account Shop US has; at most 5 are kept. Delete periods"
-    )
+    assert "1 cost periods to the 3 that the product 'SKU-1' has; at most 3 are kept" in beyond_product[0]
+    assert "1 cost periods to the 5 that the account Shop US has; at most 5 are kept" in beyond_account[0]
     assert kept == [2, 1, 2]
-
-
-def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: str) -> None:
-    shop.execute(
-        f"{_INSERT} SELECT 'P' || number, day, day + 9, '[{{\"amount\": 1}}]', '2026-03-01', 'us-1', 0, 0 "
-        "FROM generate_series(1, 1000) AS number, (VALUES (date '2026-01-01'), (date '2026-02-01')) AS days (day)"
-    )
-    with shop.database.begin() as connection:
-        forget_sums(connection, ["us-1"])
-        write_sums(connection, ["us-1"])
-        connection.exec_driver_sql("ANALYZE seller.cost_periods")
-    read = (
-        "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables "
-        "WHERE relname IN ('cost_periods', 'cost_steps', 'product_days')"
-    )
-    account = ServedAccount("us-1", 1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1", is_replica=False)
-    selected = SelectedAccounts((account,))
-    period = CostPeriod(date(2026, 3, 1), date(2026, 3, 9), (CostElement("Freight", Decimal(1), "USD"),))
-
-    async def change(connection: Connection) -> tuple[int, ...]:
-        async with connection.transaction():
-            await write_periods(connection, selected, "P7", (period,), now=NOW, limits=Limits())
-            written = await (await connection.execute(read)).fetchone()
-            await delete_periods(connection, selected, {"us-1": ["P8"]}, None)
-            deleted = await (await connection.execute(read)).fetchone()
-        assert written and deleted
-        return int(written[0]), int(deleted[0]) - int(written[0])
-
-    assert max(with_connection(database_url, change)) < 20
 
 
 def _load(database: Database, account: str) -> None:

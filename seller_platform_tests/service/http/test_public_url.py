@@ -49,23 +49,13 @@ def test_a_host_is_served_or_not(location: Location, host: str, expected: str | 
     assert location.base_url("http", host) == expected
 
 
-@pytest.mark.parametrize(
-    ("location", "sentence"),
-    [
-        (Location(), "None"),
-        (Location(listened_host="::1"), "None"),
-        (Location("http://localhost:8700"), "None"),
-        (Location("https://api.example.com"), "None"),
-        (Location("https://api.example.com", "0.0.0.0"), "0.0.0.0 is not the loopback: without a proxy in front, "),
-        (Location(listened_host="::"), ":: is not the loopback"),
-        (
-            Location("http://api.example.com"),
-            "http://api.example.com is not encrypted: passwords and tokens can be read",
-        ),
-    ],
-)
-def test_what_is_not_defended_is_one_sentence(location: Location, sentence: str) -> None:
-    assert str(location.undefended).startswith(sentence)
+def test_what_is_not_defended_is_named() -> None:
+    loopback = (Location(), Location(listened_host="::1"), Location("http://localhost:8700"))
+    for location in (*loopback, Location("https://api.example.com")):
+        assert location.undefended is None
+    unencrypted = Location("http://api.example.com")
+    for location in (Location("https://api.example.com", "0.0.0.0"), Location(listened_host="::"), unencrypted):
+        assert location.undefended
 
 
 def test_a_request_for_another_host_gets_421_as_json_or_a_page(public: str, reading: Served) -> None:

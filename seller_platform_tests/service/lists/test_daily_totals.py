@@ -9,8 +9,6 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.sandbox.load import load_sandbox
-from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.receipts import Slice
 from seller_platform.warehouse.loads.retention import prune
@@ -23,9 +21,7 @@ US, DE = "us-1", "de-2"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
-ORDERS, DAILY, LEDGER, STOCK, COSTS = map(
-    dataset_named, ("orders", "daily_product_sales", "transactions", "warehouse_stock", "cost_periods")
-)
+ORDERS, DAILY, LEDGER = map(dataset_named, ("orders", "daily_product_sales", "transactions"))
 
 
 def _order(number: int, day: date) -> Row:
@@ -193,25 +189,6 @@ def test_loads_and_requests_at_any_statement_agree(service: Served, *, is_load_i
         statements += step
 
     assert statements > 5
-
-
-def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:
-    month, answers = "account = %s AND local_day >= '2026-02-01' AND local_day < '2026-03-01'", []
-    for number in (200, 90):
-        loaded = load_sandbox(
-            service.database, accounts=1, months=1, orders_per_month=number, today=date(2026, 3, 1), seed=number
-        )
-        (account,) = loaded.accounts
-        grant_accounts(service.database, ANN, [account.key])
-        asked = {"account_title": account.title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
-        fees = sum(fees for (fees,) in _figures(service, "platform_fees", **asked))
-        answers.append((_orders(service, **asked)[0], fees))
-
-        fee = f"(SELECT -sum(amount) FROM seller.transactions WHERE {month} AND transaction_type = 'Fee')"
-        counted = f"SELECT count(*), {fee} FROM seller.orders WHERE {month}"
-        assert answers[-1:] == service.stored(counted, account.key, account.key)
-        assert (account.key, "transactions") in _kept(service)
-    assert answers[0] != answers[1]
 
 
 def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Served) -> None:

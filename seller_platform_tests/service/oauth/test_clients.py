@@ -208,20 +208,6 @@ def test_deleting_a_client_ends_its_tokens(service: Served, user: httpx.Client) 
     assert (refreshed.status_code, refreshed.json()["error"], read) == (401, "invalid_client", 401)
 
 
-def test_an_invalid_client_is_refused_with_its_problem(reading: Served, user: httpx.Client) -> None:
-    before = user.get(HOME).text
-    for name, redirect_uri, problem in (
-        ("", CALLBACK, "The name must have 1 to 100 printable characters."),
-        ("x" * 101, CALLBACK, "The name must have"),
-        ("Good\u202eapp", CALLBACK, "The name must have"),
-        ("App", "", "The redirect URL must be an absolute"),
-        ("App", "https://a;script-src/", "The redirect URL must name a host"),
-    ):
-        answer = submit(user, user.get(NEW), name=name, redirect_uri=redirect_uri)
-        assert (answer.status_code, problem in answer.text, f'value="{name}"' in answer.text) == (422, True, True)
-    assert user.get(HOME).text == before
-
-
 def test_a_user_has_a_bounded_number_of_clients(service: Served, user: httpx.Client) -> None:
     service.execute(
         "INSERT INTO service.applications (client_id, name, redirect_uris, origin, owner_id) "

@@ -16,7 +16,6 @@ from seller_platform.service.users.store import add_user
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import (
     ANN,
-    CALLBACK,
     CSRF_TOKEN,
     PASSWORD,
     Served,
@@ -94,13 +93,6 @@ def test_the_login_leads_to_our_own_pages_only(reading: Served) -> None:
             answer = submit(browser, page, email=ANN, password=PASSWORD, next=destination)
 
         assert answer.headers["location"] == "/login", destination[:40]
-
-
-def test_a_page_with_a_body_that_is_no_form_is_refused(reading: Served) -> None:
-    for path in ("/login", "/logout", f"/oauth/authorize?redirect_uri={CALLBACK}"):
-        answer = httpx.post(f"{reading.base_url}{path}", json={"email": ANN})
-        assert answer.status_code == 415
-        assert answer.headers["content-type"].startswith("text/html")
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Tests requests, workers that are killed, and downloads of reports as JSON and CSV."""
 
-import asyncio
 import csv
 import io
 import json
@@ -8,7 +7,7 @@ import re
 import signal
 import subprocess
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.service.pool import Store
-from seller_platform.service.reports.csv import csv_lines, csv_parts
+from seller_platform.service.reports.csv import csv_lines
 from seller_platform.service.reports.jobs import reserve_report
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
@@ -188,33 +187,6 @@ def test_a_cell_is_escaped_as_it_must_be_and_numbers_keep_their_digits() -> None
         assert csv_lines(["a", "b"], chunk).decode() == f"{cell},1\r\n"
     chunk = b'{"a":-5.50,"b":12345678901234567890.10},{"a":0.00,"b":-3}'
     assert csv_lines(["a", "b"], chunk) == b"-5.50,12345678901234567890.10\r\n0.00,-3\r\n"
-
-
-def test_others_are_answered_while_rows_become_csv() -> None:
-    chunk = b",".join(b'{"a":%d,"b":"some text"}' % number for number in range(200_000))
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield chunk
-
-    async def turns_while_written() -> tuple[int, int]:
-        turns = written = 0
-
-        async def take_turns() -> None:
-            nonlocal turns
-            while True:
-                await asyncio.sleep(0.001)
-                turns += 1
-
-        others = asyncio.create_task(take_turns())
-        async for part in csv_parts(["a", "b"], chunks()):
-            written += len(part)
-        others.cancel()
-        return turns, written
-
-    turns, written = asyncio.run(turns_while_written())
-
-    assert written > 3_000_000
-    assert turns > 5
 
 
 def test_a_request_has_one_selector(reading: Served, ann: httpx.Client) -> None:

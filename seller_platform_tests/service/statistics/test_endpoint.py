@@ -9,7 +9,6 @@ from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
@@ -267,25 +266,6 @@ def test_every_combination_has_the_sums_of_all_accounts_in_one_currency(
             assert tuple(rows[0]) == tuple(column.name for column in dataset.columns)
 
 
-def test_pages_are_parts_of_one_order(ann: httpx.Client, stored: Stored) -> None:
-    query: dict[str, Any] = {
-        "account_title": stored.titles[stored.keys[0]],
-        "view_by": "product",
-        "group_by": "sku",
-        "period_by": "Date",
-    }
-
-    by_500, by_2000 = (_rows(ann, **query, per_page=size) for size in (500, 2000))
-    unsaid = _get(ann, **query).json()
-    past = _get(ann, **query, page=2**63 - 1).json()
-
-    assert by_500 == by_2000
-    assert unsaid["per_page"] == 500
-    assert (past["data"], past["total"]) == ([], len(by_500))
-    keys = [(row["date"], row["sku"]) for row in by_500]
-    assert all(one < other for one, other in pairwise(keys))
-
-
 def test_a_date_view_compares_each_row_with_the_period_before(ann: httpx.Client, stored: Stored) -> None:
     account = stored.keys[0]
     currency = stored.currencies[account]
@@ -385,15 +365,6 @@ def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
         assert row["days_of_stock"] == lasts
         assert row["restock_date"] == (None if lasts is None else str(TODAY + timedelta(days=max(0, lasts - lead))))
         assert row["restock_quantity_suggested"] == max(0, ceil(velocity * (lead + 30)) - sellable - inbound)
-
-
-def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(ann: httpx.Client, stored: Stored) -> None:
-    query = {"account_title": stored.titles[stored.keys[0]], "per_page": "2000"}
-    days = {"velocity_start_date": str(TODAY - timedelta(days=30)), "velocity_end_date": str(TODAY - timedelta(days=1))}
-
-    plain, windowed = (ann.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))
-
-    assert plain == windowed
 
 
 def _without(row: dict[str, Any], names: set[str]) -> dict[str, Any]:

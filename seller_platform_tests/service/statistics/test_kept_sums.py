@@ -191,22 +191,6 @@ def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Serv
     assert again(third, fourth) == {("EUR", "2026-04-01")}
 
 
-def test_the_sums_of_few_currencies_are_kept(shop: Served) -> None:
-    currencies = ("EUR", "GBP", "CHF", "SEK", "NOK")
-    _store(shop, DAILY, MONTHS[0], _sales(Random(9), MONTHS[0]))
-    _store(shop, LEDGER, MONTHS[0], _ledger(Random(9), MONTHS[0]))
-    for currency in currencies[2:]:
-        shop.execute(
-            "INSERT INTO service.exchange_rates SELECT day, %s, 2 FROM service.exchange_rates WHERE currency = 'EUR'",
-            currency,
-        )
-
-    different = [_wrong(shop, currency, FEW) for currency in currencies]
-
-    kept = shop.stored("SELECT DISTINCT target FROM service.product_months ORDER BY 1")
-    assert (different, kept) == ([[]] * 5, [(currency,) for currency in sorted(currencies[1:])])
-
-
 def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url: str) -> None:
     _store(shop, DAILY, MONTHS[1], _sales(Random(6), MONTHS[1]))
     body = {"account_title": "Shop US", "sku": "A", "data": [cost_period("2026-03-01", "2026-03-20", 1.25)]}
