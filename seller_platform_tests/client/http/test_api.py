@@ -14,7 +14,6 @@ import pytest
 from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.client.http.concurrency import SUCCESSES_TO_GROW, RequestBudget, in_threads
 from seller_platform.client.http.responses import pause_seconds
-from seller_platform.client.http.retries import Wait
 from seller_platform.errors import (
     InvalidSettingError,
     RequestRefusedError,
@@ -163,15 +162,6 @@ def test_a_retry_after_beyond_our_patience_ends_at_once() -> None:
     )
 
 
-def test_a_pause_that_we_would_have_waited_is_not_told() -> None:
-    busy = httpx.Response(503, headers={"Retry-After": "30"})
-
-    with api_of(lambda request: busy, time=FakeTime()) as api, pytest.raises(UpstreamUnavailableError) as caught:
-        api.get("/user/me")
-
-    assert str(caught.value).endswith("after 5 attempts. Try again when the upstream is back; what was loaded stays")
-
-
 def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
     body = {"status": "error", "code": 422, "message": "Not valid.", "errors": {"per_page": ["must be 250"]}}
 
@@ -182,27 +172,6 @@ def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
         api.get("/sales/orders")
 
     assert (caught.value.status, caught.value.parameters) == (422, {"per_page": ["must be 250"]})
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"message": "No such day"},
-        {"error": "No such day"},
-        {"error": "invalid", "error_description": "No such day"},
-        {"error": {"code": 7, "message": "No such day"}},
-        {"error": {"detail": " No such\nday "}, "message": ""},
-        {"errors": [{"title": "No such day"}]},
-        {"errors": ["No such day"]},
-        {"type": "about:blank", "status": 400, "detail": "No such day"},
-    ],
-)
-def test_a_refusal_has_the_message_of_the_upstream(body: dict[str, Any]) -> None:
-    with (
-        api_of(lambda request: httpx.Response(400, json=body)) as api,
-        pytest.raises(RequestRefusedError, match="the upstream answered 400: No such day"),
-    ):
-        api.get("/x")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"errors": 3, "message": 5}', b'{"errors": {"a": 1}}'])
@@ -246,20 +215,6 @@ def test_no_error_of_httpx_leaves_the_floor() -> None:
     for kind in kinds:
         with api_of(in_turn(kind("broken")), attempts=1) as api, pytest.raises(SellerPlatformError):
             api.get("/user/me")
-
-
-def test_long_waits_are_reported_with_the_attempt_and_the_times() -> None:
-    waits: list[Wait] = []
-
-    api = api_of(lambda request: httpx.Response(503, headers={"Retry-After": "4"}), attempts=4)
-    with api, pytest.raises(UpstreamUnavailableError):
-        api.listening(waits.append).get("/sales/orders")
-
-    assert [(wait.attempt, wait.attempts) for wait in waits] == [(2, 4), (3, 4)]
-    assert str(waits[0]).startswith("GET /sales/orders: ")
-    assert str(waits[0]).endswith(
-        "; attempt 2 of 4 failed, the next begins at 12:00:08 UTC, no attempt begins after 12:02:00 UTC"
-    )
 
 
 def test_retries_are_logged_without_parameters(caplog: pytest.LogCaptureFixture) -> None:

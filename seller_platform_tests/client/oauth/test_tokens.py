@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -106,17 +106,6 @@ def test_a_lifetime_that_says_nothing_is_the_one_of_the_api(lifetime: str) -> No
     pair = endpoint_of(lambda request: httpx.Response(200, text=body)).refresh("refresh-1")
 
     assert pair.expires_in_seconds == 1_296_000
-
-
-def test_a_pair_is_due_at_half_its_life() -> None:
-    pair = a_pair()
-
-    assert not pair.is_due(pair.issued_at + timedelta(seconds=29))
-    assert pair.is_due(pair.issued_at + timedelta(seconds=30))
-
-
-def test_a_pair_shows_no_token() -> None:
-    assert "access-1" not in repr(a_pair()) and "refresh-1" not in repr(a_pair())
 
 
 def test_a_refused_refresh_says_why_without_repeating_secrets() -> None:

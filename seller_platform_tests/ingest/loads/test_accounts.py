@@ -32,7 +32,6 @@ from seller_platform.warehouse.loads.days_due import days_read
 from seller_platform.warehouse.loads.holds import Accepted
 from seller_platform.warehouse.loads.judgement import held_readings
 from seller_platform.warehouse.loads.receipts import Slice, doubt_of, open_holds, why_it_waits
-from seller_platform.warehouse.monitoring.problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -156,7 +155,7 @@ def test_doubtful_zones_and_currencies_are_held_and_dated_lists_wait(
     assert accounts(database) != before
 
 
-ORDERS, BY_PRODUCT, STOCK = map(dataset_named, ("orders", "sales_by_product", "warehouse_stock"))
+ORDERS = dataset_named("orders")
 SINCE = date(2026, 2, 1)
 BEFORE, NOW = datetime(2026, 5, 9, 12, tzinfo=UTC), datetime(2026, 5, 10, 12, tzinfo=UTC)
 LOS_ANGELES, TOKYO = "America/Los_Angeles", "Asia/Tokyo"
@@ -268,27 +267,6 @@ def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> 
         shop.load(march, NOW)
 
     assert shop.stored() == Counter({("O-1", date(2026, 3, 10)): 1})
-
-
-def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
-    shop.move(timezone=LOS_ANGELES)
-    for month in months(shop.due(BEFORE)):
-        shop.load(month, BEFORE)
-    assert slice_problems(shop.database, ["accounts"], accounts=["us-1"]) == ()
-
-    shop.move(timezone=TOKYO)
-    counts = []
-    due: list[Window | None] = [None, *reversed(months(shop.due(NOW)))]
-    for each in due:
-        if each is not None:
-            shop.load(each, NOW)
-        counts.append(
-            [(found.kind, found.message) for found in slice_problems(shop.database, ["accounts"], accounts=["us-1"])]
-        )
-
-    named = f"The account us-1 has {TOKYO} and USD now, but %s of its slices were read under {LOS_ANGELES} and USD. "
-    assert [[kind for kind, _ in found] for found in counts] == [*[["rezoned"]] * 4, []]
-    assert [found[0][1].startswith(named % count) for found, count in zip(counts, (4, 3, 2, 1), strict=False)]
 
 
 def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:

@@ -110,24 +110,6 @@ def _stored(database: Database) -> list[Any]:
 
 DATES: dict[str, Any] = {"from_date": "2026-01-01", "to_date": "2026-01-31"}
 PERIOD = {**DATES, "cost_elements": [ELEMENT]}
-FORMS = {
-    "object with data": {"data": [PERIOD]},
-    "bare array": [PERIOD],
-    "dates object": {"data": [{"dates": DATES, "cost_elements": [ELEMENT]}]},
-    "keyed by id": {"data": {"7": {**PERIOD, "sku": "A"}}},
-    "amounts as text": [{**DATES, "cost_elements": [{**ELEMENT, "amount": "1.50"}]}],
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_in_which_periods_are_sent_is_read(database: Database, form: str) -> None:
-    nothing: object = [] if form == "bare array" else {"data": []}
-
-    receipt = _foreign(database, lambda sku: httpx.Response(200, json=FORMS[form] if sku == "A" else nothing))
-
-    elements = [{**ELEMENT, "amount": Decimal("1.5")}]
-    assert _stored(database) == [("A", date(2026, 1, 1), date(2026, 1, 31), elements, None)]
-    assert receipt.notes == {"products": 2, "unknown_products": 0}
 
 
 def test_amounts_are_exact_and_undeclared_fields_are_kept_and_reported(database: Database) -> None:
@@ -158,7 +140,7 @@ def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: D
 
 
 def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Database) -> None:
-    good = httpx.Response(200, json=FORMS["bare array"])
+    good = httpx.Response(200, json=[PERIOD])
     _foreign(database, lambda _: good)
     before = _stored(database)
 
@@ -191,9 +173,7 @@ def test_a_value_that_cannot_be_read_costs_no_other_product(
 ) -> None:
     body = json.dumps([sent])
 
-    receipt = _foreign(
-        database, lambda sku: httpx.Response(200, text=body if sku == "B" else json.dumps(FORMS["bare array"]))
-    )
+    receipt = _foreign(database, lambda sku: httpx.Response(200, text=body if sku == "B" else json.dumps([PERIOD])))
 
     assert {row[0] for row in _stored(database)} == {"A", "B"}
     assert (receipt.notes or {})[kind] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": [column]}]}
@@ -207,7 +187,7 @@ def test_a_period_of_another_product_is_refused(database: Database) -> None:
 
 
 def test_an_upstream_without_the_endpoint_empties_no_snapshot(database: Database) -> None:
-    _foreign(database, lambda _: httpx.Response(200, json=FORMS["bare array"]))
+    _foreign(database, lambda _: httpx.Response(200, json=[PERIOD]))
     before = _stored(database)
 
     with pytest.raises(RequestRefusedError, match="404"):
@@ -232,10 +212,10 @@ def test_the_digest_does_not_depend_on_which_answer_comes_first(database: Databa
             ahead.release()
         if sku == skus[0]:
             assert ahead.acquire(timeout=PATIENCE_SECONDS)
-        return httpx.Response(200, json=FORMS["bare array"])
+        return httpx.Response(200, json=[PERIOD])
 
     first = _foreign(database, backwards, skus)
-    second = _foreign(database, lambda _: httpx.Response(200, json=FORMS["bare array"]), ())
+    second = _foreign(database, lambda _: httpx.Response(200, json=[PERIOD]), ())
 
     assert first.digest == second.digest
     assert (first.changed, second.changed) == (True, False)

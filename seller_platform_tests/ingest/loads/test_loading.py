@@ -206,15 +206,11 @@ def _window(database: Database, request: SliceRequest, *, whole: bool, now: date
     return window_to_load(database, TOKYO, replace(request, whole=whole), now=now)
 
 
-def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
-    request = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH)
+def test_a_month_and_a_snapshot_are_read_until_the_accounts_today(database: Database) -> None:
+    month, snapshot = (SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), SliceRequest(STOCK, TOKYO.key, None))
 
-    assert _window(database, request, whole=True) == Window(date(2026, 3, 1), date(2026, 3, 12))
-    assert _window(database, request, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
-
-
-def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
-    assert _window(database, SliceRequest(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
+    assert [_window(database, month, whole=whole) for whole in (True, False)] == [MARCH.until(date(2026, 3, 12))] * 2
+    assert _window(database, snapshot, whole=False) == Window.day(date(2026, 3, 11))
 
 
 def test_settled_days_without_their_total_are_read_again_until_confirmed(database: Database) -> None:
@@ -228,24 +224,16 @@ def test_settled_days_without_their_total_are_read_again_until_confirmed(databas
 
 
 def test_days_that_may_have_changed_are_read_again_sums_as_whole_months(database: Database) -> None:
-    february = Window.month_of(date(2026, 2, 1))
+    february, june = Window.month_of(date(2026, 2, 1)), datetime(2026, 6, 1, tzinfo=UTC)
+    ledger, sums = (SliceRequest(dataset, TOKYO.key, february) for dataset in (TRANSACTIONS, BY_PRODUCT))
     _read(database, february, datetime(2026, 3, 2, tzinfo=UTC))
-
-    part = _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=False)
-    whole = _window(database, SliceRequest(BY_PRODUCT, TOKYO.key, february), whole=False)
+    part, whole = (_window(database, each, whole=False) for each in (ledger, sums))
+    _read(database, february, june)
+    settled = [_window(database, ledger, whole=whole, now=june) for whole in (False, True)]
 
     # Fourteen days back from the 2nd of March.
-    assert part == Window(date(2026, 2, 16), date(2026, 3, 1))
-    assert whole == february
-
-
-def test_a_settled_month_is_not_read_again(database: Database) -> None:
-    february = Window.month_of(date(2026, 2, 1))
-    june = datetime(2026, 6, 1, tzinfo=UTC)
-    _read(database, february, june)
-
-    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=False, now=june) is None
-    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
+    assert (part, whole) == (Window(date(2026, 2, 16), date(2026, 3, 1)), february)
+    assert settled == [None, february]
 
 
 def _load(api: SellerApi, database: Database) -> Receipt:

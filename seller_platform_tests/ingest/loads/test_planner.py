@@ -1,6 +1,5 @@
 """Tests which slices are due, and which of them the requests of a day suffice for."""
 
-import cProfile
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -102,18 +101,6 @@ def test_a_slice_that_never_fits_beside_today_comes_first(database: Database, ac
 
     assert names(before.fitting) == ["inventory of de-1", "orders of de-1, 2026-03"]
     assert names(after_two_days.fitting) == ["inventory of de-1", "inventory of de-2"]
-
-
-def test_the_work_of_a_division_grows_with_the_slices(database: Database, accounts: list[KnownAccount]) -> None:
-    calls = []
-    for count in (300, 1_200):
-        days = [Window.day(SINCE + timedelta(days=number)) for number in range(count)]
-        slices = [DueSlice(ORDERS, "de-1", MAY, day, days_behind=day.start.day % 2) for day in days]
-        profile = cProfile.Profile()
-        profile.runcall(divided, database, slices, count)
-        calls.append(sum(each.callcount for each in profile.getstats()))
-
-    assert calls[1] < 5 * calls[0]
 
 
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[KnownAccount]) -> None:

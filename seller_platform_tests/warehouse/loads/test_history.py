@@ -1,6 +1,5 @@
 """Tests that former rows are kept and loads undone; the simulation plays sequences of loads, holds and reverts."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -77,16 +76,6 @@ def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database)
     assert (past, moments) == (states, sorted(moments))
     assert [_contents(database, f"history.transactions_as_of('{moment}')") for moment in between] == states[:-1]
     assert all(receipt.seconds >= 0 for receipt in receipts)
-
-
-@pytest.mark.parametrize("function", ["transactions_as_of(now())", "transactions_without('{1,2}')"])
-def test_past_moments_of_a_month_are_read_through_the_index(database: Database, function: str) -> None:
-    with database.begin() as connection:
-        connection.execute(text("SET LOCAL enable_seqscan = off"))
-        query = f"SELECT * FROM history.{function} WHERE account = 'A' AND local_day = '2026-03-01'"
-        plan = "\n".join(connection.execute(text(f"EXPLAIN {query}")).scalars())
-
-    assert re.findall(r"(\w+)_\d_account_local_day_idx", plan) == ["seller_transactions", "history_transactions"]
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import event
-
-from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.stored_rows import connect_accounts, execute, store_slice
+from seller_platform_tests.support.stored_rows import connect_accounts, store_slice
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
@@ -47,24 +45,3 @@ def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database)
     retired = [each for each in coverage(database, since=SINCE, now=NOON) if each.account == "jp-1"]
 
     assert [each.dataset for each in retired] == ["warehouse_stock"]
-
-
-def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -> None:
-    statements: list[str] = []
-    event.listen(database.engine, "before_cursor_execute", lambda *called: statements.append(called[2]))
-    _list_accounts(database, *(f"jp-{number}" for number in range(100)))
-    execute(
-        database,
-        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
-        "digest, verdict, changed, started_at, finished_at) "
-        "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() FROM platform.accounts, "
-        "unnest(%s::text[]) AS dataset, unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day",
-        [dataset.name for dataset in REFRESHED],
-    )
-    statements.clear()
-
-    lines = coverage(database, since=SINCE, now=NOON)
-
-    assert len(statements) <= 5 + len(REFRESHED)
-    assert len(lines) == 100 * len(REFRESHED) + 1
-    assert {each.missing_days for each in lines if each.dataset == "orders"} == {1}

@@ -158,16 +158,6 @@ def test_a_file_of_others_is_replaced_only_with_force(filled: Database, tmp_path
         back_up(filled.url, tmp_path, force=True)
 
 
-def test_a_backup_follows_a_link_to_its_target(filled: Database, tmp_path: Path) -> None:
-    elsewhere, link = tmp_path / "elsewhere", tmp_path / "latest"
-    link.symlink_to(elsewhere)
-
-    back_up(filled.url, link)
-
-    assert link.is_symlink()
-    assert elsewhere.read_bytes().startswith(b"PGDMP")
-
-
 def test_a_backup_that_fails_leaves_the_former_one(tmp_path: Path, postgres: EmbeddedServer) -> None:
     file = tmp_path / "backup"
     file.write_bytes(b"PGDMP of before")

@@ -18,13 +18,7 @@ import pytest
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.programs import bundled_programs
-from seller_platform.warehouse.postgres.root_user import (
-    SERVER_USER,
-    abandoned_folders,
-    reachable_programs,
-    remember_folder,
-    server_user,
-)
+from seller_platform.warehouse.postgres.root_user import SERVER_USER, reachable_programs, server_user
 from seller_platform_tests.support.postgres import answers
 from seller_platform_tests.support.processes import completed
 from seller_platform_tests.support.waiting import wait_for
@@ -163,39 +157,6 @@ def test_roots_server_opens_no_folder_and_runs_without_roots_groups(tmp_path: Pa
     assert re.search(r"^Gid:\t(\d+)\t", status, re.M)[1] == str(entry.pw_gid)  # type: ignore[index]  # /proc has it
     assert re.search(r"^Groups:\t\s*$", status, re.M)
     assert entry.pw_shell.endswith("nologin")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root creates users")
-def test_servers_that_start_at_once_create_one_user(tmp_path: Path) -> None:
-    folder = tmp_path / "etc"
-    shutil.copytree("/etc", folder, symlinks=True)
-    for name in ("passwd", "group", "shadow", "gshadow"):
-        kept = [line for line in (folder / name).read_text().splitlines(True) if not line.startswith(f"{SERVER_USER}:")]
-        (folder / name).write_text("".join(kept))
-    code = "from seller_platform.warehouse.postgres.root_user import server_user as user\nprint(f'{user()}\\n', end='')"
-    # The processes see a copy of the files with the users of the machine, in which there is no such user.
-    script = 'mount --bind "$1" /etc || exit 77; for each in 1 2 3 4; do "$2" -c "$3" & done; wait'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), sys.executable, code]
-
-    ended = completed(command)
-
-    if ended.returncode == 77 or "unshare failed" in ended.stderr:
-        pytest.skip("this root may not mount folders")
-    users = ended.stdout.splitlines()
-    assert (len(users), len(set(users))) == (4, 1), ended.stderr
-    assert f"\n{SERVER_USER}:" in (folder / "passwd").read_text()
-
-
-def test_abandoned_data_of_roots_servers_is_listed(tmp_path: Path) -> None:
-    servers, kept, gone = tmp_path / "servers", tmp_path / "kept", tmp_path / "gone"
-    for folder in (kept, gone):
-        (servers / folder.name / "data").mkdir(parents=True)
-        folder.mkdir()
-        (folder / "data").symlink_to(servers / folder.name / "data")
-        remember_folder(servers / folder.name / "data", folder)
-    (gone / "data").unlink()
-
-    assert abandoned_folders(servers) == [(servers / "gone", gone)]
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -165,31 +165,20 @@ def _rows(database: Database, window: Window | None = None) -> int:
     return len(read_arrow(database, relation_of(ORDERS), [Selection(BERLIN, window)]))
 
 
-def test_months_inside_a_range_are_named_together(database: Database) -> None:
+def test_days_and_months_that_were_not_loaded_are_named(database: Database) -> None:
+    def assert_missing(named: str, window: Window | None = None) -> None:
+        with pytest.raises(NotLoadedError, match=rf": orders of at-1{named}\. "):
+            _rows(database, window)
+
+    assert_missing("")
     mark_loaded(database, ORDERS, BERLIN, JANUARY, APRIL)
     year = Window(date(2025, 12, 15), date(2026, 7, 1))
+    assert_missing(", 2025-12, 2026-02 to 2026-03, 2026-05 to 2026-06", year)
+    assert_missing(", 2026-02 to 2026-03")
+    mark_loaded(database, ORDERS, BERLIN, FEBRUARY, Window(date(2026, 3, 1), date(2026, 3, 6)))
 
-    with pytest.raises(NotLoadedError, match=r": orders of at-1, 2025-12, 2026-02 to 2026-03, 2026-05 to 2026-06\."):
-        _rows(database, year)
-
-
-def test_only_the_days_that_are_asked_for_count(database: Database) -> None:
-    mark_loaded(database, ORDERS, BERLIN, Window(date(2026, 3, 1), date(2026, 3, 6)))
-
-    assert _rows(database, Window.day(date(2026, 3, 5))) == 0
-    with pytest.raises(NotLoadedError, match="2026-03"):
-        _rows(database, Window.day(date(2026, 3, 6)))
-
-
-def test_all_days_of_an_account_have_no_month_missing_between_them(database: Database) -> None:
-    with pytest.raises(NotLoadedError, match=r": orders of at-1\. "):
-        _rows(database)
-    mark_loaded(database, ORDERS, BERLIN, JANUARY, MARCH)
-    with pytest.raises(NotLoadedError, match=r"orders of at-1, 2026-02\."):
-        _rows(database)
-    mark_loaded(database, ORDERS, BERLIN, FEBRUARY)
-
-    assert _rows(database) == 0
+    assert_missing(", 2026-03", Window.day(date(2026, 3, 6)))
+    assert [_rows(database, days) for days in (Window.day(date(2026, 3, 5)), None)] == [0, 0]
 
 
 def test_several_accounts_are_named_each_with_its_months(database: Database) -> None:
