@@ -470,7 +470,7 @@ class RowsMissingError(ContractViolationError):
 
 
 class UnusableAccountError(ContractViolationError):
-    """An account cannot be read: it has no known time zone, or nothing that selects it."""
+    """An account cannot be read: its time zone is not known, or no parameter of a request can select it."""
 
     next_step = "Correct the account at the upstream; all other accounts are read."
 
@@ -571,8 +571,8 @@ class ReadingHeldError(CheckFailedError):
     """A reading that contradicts the stored rows was not published, and these stay."""
 
     next_step = (
-        "Compare with the upstream; publish the reading with `seller-platform accept`, or wait: the next refresh reads "
-        "the slice again."
+        "Compare with the upstream; publish the reading with `seller-platform accept LOAD`, or wait: the next refresh "
+        "reads the slice again."
     )
 
     def __init__(self, what: str, reason: str, load_id: int) -> None:

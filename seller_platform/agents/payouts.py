@@ -14,36 +14,24 @@ from seller_platform.agents.proof import Asked, ChosenAccounts, Fact, ToolAnswer
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UnanswerableError
-from seller_platform.marts.common_queries import NO_CURRENCY
 from seller_platform.marts.rules.formulas import PAYOUTS
+from seller_platform.marts.rules.payouts import payouts_query
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.postgres.database import driver_of
 
 _DAY = timedelta(days=1)
 
-# As in the list of months of the books: the median of the newest six payouts, and the sum of the whole ledger.
 _PAYOUTS = """
-WITH entries AS (
-    SELECT account, local_day, posted_date, coalesce(currency, currency_code, {no_currency}) AS currency, amount,
-           {line} = {payouts} AS is_payout
-    FROM seller.transactions JOIN platform.accounts ON key = account WHERE account = ANY ({accounts})
-),
-paid AS (
-    SELECT account, currency, local_day, max(posted_date) AS posted_date, -sum(amount) AS amount,
-           local_day - lag(local_day) OVER (PARTITION BY account, currency ORDER BY local_day) AS days,
-           row_number() OVER (PARTITION BY account, currency ORDER BY local_day DESC) AS place
-    FROM entries WHERE is_payout AND amount < 0 GROUP BY account, currency, local_day
-),
+WITH {payouts},
 newest AS (
-    SELECT account, currency, max(local_day) AS last_day, max(posted_date) AS last_moment,
-           max(amount) FILTER (WHERE place = 1) AS last_amount,
-           CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY days) AS integer) AS usual_days
-    FROM paid WHERE place <= 6 GROUP BY account, currency
+    SELECT account, currency, last_day, max(posted_date) AS last_moment, sum(amount) AS last_amount, usual_days
+    FROM expected_payouts JOIN payouts USING (account, currency) WHERE local_day = last_day AND amount > 0
+    GROUP BY account, currency, last_day, usual_days
 )
 SELECT account, currency, last_day, last_amount,
        coalesce(sum(amount) FILTER (WHERE NOT is_payout AND posted_date > last_moment), 0) AS earned_since,
        usual_days, last_day + usual_days AS expected_day, sum(amount) AS owed
-FROM newest JOIN entries USING (account, currency)
+FROM newest JOIN ledger USING (account, currency)
 GROUP BY account, currency, last_day, last_amount, usual_days
 ORDER BY account, currency
 """
@@ -70,12 +58,9 @@ def list_payouts(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[PayoutRo
     """
     accounts = asker.chosen_accounts(arguments.accounts)
     keys = [each.key for each in accounts]
-    statement = sql.SQL(_PAYOUTS.strip()).format(
-        no_currency=sql.Literal(NO_CURRENCY),
-        line=LINE_OF_ENTRY,
-        payouts=sql.Literal(PAYOUTS),
-        accounts=sql.Literal(keys),
-    )
+    is_payout = sql.SQL("{} = {}").format(LINE_OF_ENTRY, sql.Literal(PAYOUTS))
+    is_asked = sql.SQL("account = ANY ({})").format(sql.Literal(keys))
+    statement = sql.SQL(_PAYOUTS.strip()).format(payouts=payouts_query(is_payout, is_asked))
     with asker.database.begin() as connection:
         rows = driver_of(connection).cursor(row_factory=dict_row).execute(statement).fetchall()
     if not rows:

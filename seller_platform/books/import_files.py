@@ -87,7 +87,7 @@ def import_files(
             raise RequestError(
                 f"{month.start:%Y-%m} is not closed for {', '.join(unclosed)}",
                 code="MonthNotClosedError",
-                step="Close it with `seller-platform month close`, or choose accounts with --account.",
+                step="Close it with `seller-platform month close MONTH`, or choose accounts with --account.",
             )
         with driver.cursor(row_factory=namedtuple_row) as cursor:
             lines = cursor.execute(_BOOKED, bound).fetchall()

@@ -22,7 +22,7 @@ from typing import Any
 from psycopg import sql
 
 from seller_platform.marts.rules.files import ANY, EntryPattern, Node, RulesFile, like_pattern
-from seller_platform.marts.rules.formulas import PAYOUTS, names_entry
+from seller_platform.marts.rules.formulas import PAYOUT_TYPES, PAYOUTS, names_entry
 
 BALANCE = "balance"
 """The line of what was earned and is not paid out."""
@@ -115,7 +115,7 @@ def _default_accounts() -> JournalAccounts:
     released = "*eserve*elease*, *elease*eserve*, *eserveCredit*"
     advertising = "*dvertis*, *ponsored*"
     lines = (
-        _line(PAYOUTS, "Marketplace payouts 1260", "Transfer*, Payout*, Disbursement*"),
+        _line(PAYOUTS, "Marketplace payouts 1260", ", ".join(PAYOUT_TYPES)),
         _line("storage_fees", "Storage fees 6020", descriptions="*torage*", of_type="Fee"),
         _line("subscription_fees", "Marketplace subscriptions 6030", descriptions="*ubscription*", of_type="Fee"),
         _line("advertising_fees", "Marketplace advertising 6040", descriptions="*dvertis*", of_type="Fee"),

@@ -13,31 +13,20 @@ from seller_platform.books.journal_accounts import BALANCE, JournalAccounts
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
-from seller_platform.marts.common_queries import NO_CURRENCY
 from seller_platform.marts.rules.formulas import PAYOUTS
+from seller_platform.marts.rules.payouts import payouts_query
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.currencies import digits_of
 
-# A payout is an entry of the ledger. The next one is expected as many days after the newest as usually lie between two
-# days with payouts, by the median of the newest six; it pays what is owed now.
 _MONTHS = """
 WITH closed AS MATERIALIZED (
     SELECT *, month = min(month) OVER (PARTITION BY account) AS is_first FROM platform.bookings
     WHERE ledger_month = month AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s))
 ),
-payouts AS MATERIALIZED (
-    SELECT account, CAST(date_trunc('month', CAST(local_day AS timestamp)) AS date) AS month, posted_date, local_day,
-           coalesce(stored.currency, own.currency_code, %(no_currency)s) AS currency, -amount AS amount
-    FROM seller.transactions AS stored JOIN platform.accounts AS own ON own.key = stored.account
-    WHERE (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)) AND amount IS NOT NULL AND {is_payout}
-),
+{payouts},
 posted AS MATERIALIZED (
-    SELECT account, CAST(date_trunc('month', CAST(local_day AS timestamp)) AS date) AS month, false AS is_booked,
-           coalesce(stored.currency, own.currency_code, %(no_currency)s) AS currency, sum(amount) AS amount,
-           CAST(0 AS numeric) AS paid_out
-    FROM seller.transactions AS stored JOIN platform.accounts AS own ON own.key = stored.account
-    WHERE %(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)
-    GROUP BY 1, 2, 4
+    SELECT account, month, false AS is_booked, currency, sum(amount) AS amount, CAST(0 AS numeric) AS paid_out
+    FROM ledger GROUP BY account, month, currency
     UNION ALL
     SELECT account, month, false, currency, 0, sum(amount) FROM payouts GROUP BY account, month, currency
     UNION ALL
@@ -67,24 +56,14 @@ sums AS (
                            AND is_booked = coalesce(months.month <= last_closed, false)
     GROUP BY months.account, months.month, currency
 ),
-payout_days AS (
-    SELECT *, local_day - lag(local_day) OVER of_currency AS days, row_number() OVER newest AS place
-    FROM (SELECT account, currency, local_day FROM payouts WHERE amount > 0 GROUP BY 1, 2, 3) AS of_day
-    WINDOW of_currency AS (PARTITION BY account, currency ORDER BY local_day),
-           newest AS (PARTITION BY account, currency ORDER BY local_day DESC)
-),
-expected AS (
-    SELECT account, currency,
-           max(local_day) + percentile_disc(0.5) WITHIN GROUP (ORDER BY days) AS day
-    FROM payout_days WHERE place <= 6 GROUP BY account, currency
-),
 of_currencies AS (
     SELECT account, month, jsonb_object_agg(currency, round(coalesce(paid_out, 0), {digits})::text) AS paid_out,
            jsonb_object_agg(currency, round(coalesce(opening_balance, 0), {digits})::text) AS opening_balance,
            jsonb_object_agg(currency, round(coalesce(balance, 0), {digits})::text) AS balance,
-           jsonb_object_agg(currency, jsonb_build_object('amount', round(balance, {digits})::text, 'day', day))
-               FILTER (WHERE month = %(this_month)s AND day IS NOT NULL AND balance > 0) AS next_payout
-    FROM sums LEFT JOIN expected USING (account, currency) GROUP BY account, month
+           jsonb_object_agg(currency, jsonb_build_object(
+               'amount', round(balance, {digits})::text, 'day', last_day + usual_days
+           )) FILTER (WHERE month = %(this_month)s AND usual_days IS NOT NULL AND balance > 0) AS next_payout
+    FROM sums LEFT JOIN expected_payouts USING (account, currency) GROUP BY account, month
 ),
 deposits AS (
     SELECT account, month, jsonb_agg(jsonb_build_object(
@@ -191,10 +170,11 @@ def book_months(
         "accounts": keys and list(keys),
         "payouts": PAYOUTS,
         "balance": BALANCE,
-        "no_currency": NO_CURRENCY,
         "this_month": this_month,
         "last_over": Window.month_of(this_month - timedelta(days=1)).start,
     }
-    query = sql.SQL(_MONTHS).format(digits=digits_of(sql.Identifier("currency")), is_payout=accounts.is_payout)
+    is_asked = sql.SQL("%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s)")
+    payouts = payouts_query(accounts.is_payout, is_asked)
+    query = sql.SQL(_MONTHS).format(digits=digits_of(sql.Identifier("currency")), payouts=payouts)
     with driver_of(connection).cursor(row_factory=dict_row) as cursor:
         return msgspec.convert(cursor.execute(query, bound).fetchall(), list[BookMonth])

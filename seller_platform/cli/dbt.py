@@ -28,7 +28,7 @@ from seller_platform.warehouse.readers.relations import SOURCES
 from seller_platform.warehouse.schema.creation import schemas
 from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER, declared, table_for
 
-_WRITTEN = "Written by `seller-platform docs --dbt`, which replaces it; change nothing here."
+_WRITTEN = "Written by `seller-platform docs --dbt FOLDER`, which replaces it; change nothing here."
 _INTERNAL = ("extra", "page", ROW_HASH)
 _KINDS = {"number": "numeric", "boolean": "boolean", "string": "text"}
 # dbt renders what stands in braces. PostgreSQL's names have at most 63 bytes.

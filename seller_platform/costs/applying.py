@@ -123,7 +123,7 @@ class _Application:
                 f"cost plan {self.plan.id}: the upstream's costs have changed since it was made, of SKU "
                 f"{first_few(changed)}. Nothing was written",
                 code="OutdatedCostPlanError",
-                step="Run `seller-platform costs plan` again and review the difference.",
+                step="Run `seller-platform costs plan SHEET` again and review the difference.",
             )
         failures: dict[Product, SellerPlatformError] = {}
         written = []

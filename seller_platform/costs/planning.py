@@ -55,7 +55,7 @@ def make_plan(
             f"the upstream has a cost period without a last day for SKU {first_few(open_periods)}, which could not be "
             "put back if writing failed",
             code="OpenCostPeriodError",
-            step="Give the period a last day where it was made, then run `seller-platform costs plan` again.",
+            step="Give the period a last day where it was made, then run `seller-platform costs plan SHEET` again.",
         )
     unknown = tuple(product for product in costs if not current[product].is_known)
     plan = None

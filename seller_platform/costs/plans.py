@@ -188,7 +188,7 @@ def plan_of(database: Database, number: int) -> CostPlan:
             raise RequestError(
                 f"there is no cost plan {number}",
                 code="UnknownCostPlanError",
-                step="Make one with `seller-platform costs plan`, which prints its id.",
+                step="Make one with `seller-platform costs plan SHEET`, which prints its id.",
             )
         order = (func.convert_to(COST_WRITES.c[name], "UTF8") for name in ("account", "sku"))
         statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
@@ -233,7 +233,7 @@ def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
                 raise SellerPlatformError(
                     f"another process is writing costs of account {account!r}; nothing was written here",
                     code="CostWritesBusyError",
-                    step="Run `seller-platform costs apply` again when it is done.",
+                    step="Run `seller-platform costs apply PLAN` again when it is done.",
                 )
         connection.commit()
         yield
@@ -288,7 +288,7 @@ def invalid_cost_plan(plan: str, problem: str) -> RequestError:
     return RequestError(
         f"cost plan {plan}: {problem}",
         code="InvalidCostPlanError",
-        step="Make another with `seller-platform costs plan`.",
+        step="Make another with `seller-platform costs plan SHEET`.",
     )
 
 

@@ -149,8 +149,8 @@ def settled(database_url: str | None = None) -> dg.AutomationCondition[dg.AssetK
 
     It is true once when every day of all partitions that the asset depends on has settled and nothing is wrong with
     them, and again when the rows of one change later. A day has settled when it was read after its last expected
-    change, which the weekly schedule does. The first evaluation finds every partition that has settled by then. Of
-    other assets that it depends on, changes count alone.
+    change, which the weekly schedule does. The first evaluation finds every partition that has settled by then. Assets
+    of others that it depends on need not have settled: each of their changes makes it true.
 
     Dagster evaluates conditions of other packages in the code location: the project needs
     `dg.AutomationConditionSensorDefinition("settled", target="*", use_user_code_server=True)`.

@@ -89,8 +89,8 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     defs = dg.Definitions([me], resources={"seller_api": SellerApiResource(grant_file="grant.json")})
     ```
 
-    The file is like `{"refresh_token": "..."}`. The URL, the client and the secret are attributes, too, or the settings
-    of the environment, such as `SELLER_API_BASE_URL`.
+    The file is like `{"refresh_token": "..."}`. URL, client and secret are attributes of the resource. Those that are
+    not given are settings of the environment, such as `SELLER_API_BASE_URL`.
 
     In a warehouse, tokens are encrypted, refreshed at half their life by one process at a time, and never appear in
     Dagster. Each connection has a request budget of its own: a connection that the upstream slows down does not slow

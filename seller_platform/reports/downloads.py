@@ -93,7 +93,7 @@ def download(
     *,
     accept: str,
 ) -> tuple[int, Decoded]:
-    """Return the requests that a download took, and the result of `read`; it raises what `SellerApi.request` raises.
+    """Return how many requests a download took, and the result of `read`; it raises what `SellerApi.request` raises.
 
     A body whose end is not certain is requested until two bodies in a row are the same.
 

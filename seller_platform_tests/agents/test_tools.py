@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
+from statistics import median_low
 from typing import Any
 
 import pandas as pd
@@ -326,6 +327,11 @@ def test_payouts_say_which_days_of_the_ledger_they_are_of(asker: Asker, frames: 
         later = ledger.posted_date > ledger.posted_date[is_payout].max()
         assert row.earned_since == sum(ledger.amount[later & ~is_payout], Decimal(0))
         assert row.owed == sum(ledger.amount, Decimal(0))
+        days = sorted(set(ledger.local_day[is_payout & (ledger.amount < 0)]))
+        usual = median_low([after - before for before, after in pairwise(days)][-6:])
+        of_last_day = is_payout & (ledger.local_day == days[-1])
+        assert (row.last_day, row.usual_days, row.expected_day) == (days[-1], usual.days, days[-1] + usual)
+        assert row.last_amount == -sum(ledger.amount[of_last_day], Decimal(0))
 
 
 def test_a_problem_names_each_account_and_month_once(asker: Asker) -> None:

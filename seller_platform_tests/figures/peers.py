@@ -186,6 +186,8 @@ def measure(
             for name, tool in installed.items():
                 measured = spent_by_command(tool.command, tool.variables, tool.server)
                 stored = {listed: compare(tool.job, tool.schema, listed) for listed in DATASETS}
+                if name == OURS and any(each.different for each in stored.values()):
+                    raise AssertionError(f"sync does not store what the upstream sent: {stored}")
                 comparison.loads.append(Load(name, load, measured, stored))
         with psycopg.connect(server.url("postgres")) as connection:
             version = connection.info.server_version

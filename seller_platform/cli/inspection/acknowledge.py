@@ -43,7 +43,7 @@ def acknowledge(
     note: str | None,
     output: Output,
 ) -> None:
-    """Note that a person knows the problems of KIND, of all datasets and accounts or of one.
+    """Store that a person knows the problems of KIND, of all datasets and accounts or of one.
 
     KIND is the word that `status` begins a line with. What is acknowledged is shown as such; it neither sends an alert
     nor ends a command with an exit code. That ends with the problem, at the day, or when it gets worse: more rows, more

@@ -68,8 +68,8 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     another column as column=value. The newest snapshot is searched, unless local_day=DAY names another. Name
     the account where tables are large: without it, the rows of all accounts are searched.
 
-    Of marts.journal_entries, KEY is the number of an entry and, if wanted, a line: the rows of the ledger are shown
-    from which it was summed, also those that are gone since.
+    Of marts.journal_entries, KEY is the number of an entry and, if wanted, a line. It shows the rows of the ledger
+    that were summed, also those that are gone since.
 
     \b
     seller-platform explain orders 028-1234567-1234567 --account us-1042

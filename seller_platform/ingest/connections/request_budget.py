@@ -140,5 +140,5 @@ def reserving(
 
 
 def for_reports(api: SellerApi) -> SellerApi:
-    """Return the API for reports, for which some requests of each day are kept. Both share their connections."""
+    """Return the API for reports, which may use the requests that are kept for them each day. It shares connections."""
     return api.counted_by(replace(api.meter, may_use_kept=True)) if isinstance(api.meter, DailyRequests) else api

@@ -327,7 +327,7 @@ def _first_turn(
     read_at: Mapping[tuple[str, str], datetime],
     long_ago: datetime,
 ) -> DueSlice | None:
-    """Return the slice that comes before those of today, because it would never fit beside them.
+    """Return the slice that is loaded before those of today, because it would never fit beside them.
 
     Each slice of today that no longer fits must have been read after `long_ago`: so each is one day late at most.
     """

@@ -94,12 +94,19 @@ class Formula:
         return sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), sql.Literal(OTHER))
 
 
+PAYOUTS = "payouts"
+"""The line of transfers to the bank account."""
+
+PAYOUT_TYPES = ("Transfer*", "Payout*", "Disbursement*")
+"""The patterns of the types of its entries: in the standard formula, and in the books without a file of accounts."""
+
+
 def _standard_lines() -> Iterator[FormulaLine]:
     def named(line: str, part: Part, *entries: EntryPattern) -> FormulaLine:
         return FormulaLine(line, part, entries)
 
     yield named("payments", Part.NOT_COUNTED, EntryPattern("Order"))
-    yield named("payouts", Part.NOT_COUNTED, *map(EntryPattern, ("Transfer*", "Payout*", "Disbursement*")))
+    yield named(PAYOUTS, Part.NOT_COUNTED, *map(EntryPattern, PAYOUT_TYPES))
     # What the API calls platform fees: everything of this type, whatever it is for.
     yield named("storage_fees", Part.PROFIT, EntryPattern("Fee", "*torage*"))
     yield named("subscription_fees", Part.PROFIT, EntryPattern("Fee", "*ubscription*"))
@@ -135,9 +142,6 @@ are not counted, because the sales are; nor are payouts, nor taxes that are coll
 
 FEE_LINES = tuple(line.name for line in STANDARD.lines if line.part is Part.PROFIT)
 """The lines that `platform_fees` consists of."""
-
-PAYOUTS = "payouts"
-"""The line of transfers to the bank account."""
 
 
 def read_formula(path: Path) -> Formula:

@@ -76,7 +76,7 @@ async def find_skus(connection: Connection, selected: SelectedAccounts, product:
     if needs_parents and (selected.has_replicas or not skus):
         problem = (
             "is not known here: the rows come from another service, which does not list parents of products; the "
-            "operator can load them with `seller-platform service products load`"
+            "operator can load them with `seller-platform service products load FILE`"
         )
         raise unknown_to_replica(PARENT_ASIN.name, problem)
     if not skus:

@@ -136,7 +136,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 problem = (
                     "is parent_asin, but this service does not know the parents of the products: it serves rows that "
                     "were read from another service, which does not tell them. Group by sku or asin, or have "
-                    "the operator load them with `seller-platform service products load`"
+                    "the operator load them with `seller-platform service products load FILE`"
                 )
                 raise unknown_to_replica(_GROUP.name, problem)
             if not is_converted:

@@ -143,7 +143,8 @@ def receipt_of(database: Database, load_id: int) -> Receipt:
         raise RequestError(
             f"there is no receipt of load {load_id}",
             code="UnknownLoadError",
-            step="Take the number of a load from `seller-platform explain` or `seller-platform diff`.",
+            step="Take the number of a load from `seller-platform explain DATASET KEY` or "
+            "`seller-platform diff DATASET ACCOUNT`.",
         )
     return Receipt.of(row)
 

@@ -39,7 +39,7 @@ _SCHEMA = re.compile(rb"(?m)^CREATE SCHEMA (?=\S+;$)")
 _UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 0;)$")
 _COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
 _DAMAGED = "The file is damaged or cut short; name another backup"
-_NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
+_NAME_A_BACKUP = "Name a file that `seller-platform backup FILE` has written"
 _NAME_EMPTY_DATABASE = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
 # Tables of extensions come with the extension.
 _TABLES = text("""

@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 QUERY_ROLE = "seller_query"
 """The role that `seller-platform query` logs in as, on the embedded server."""
 
-READER = "Reads the tables of Seller Platform; made for `seller-platform database reader`."
+READER = "Reads the tables of Seller Platform; made for `seller-platform database reader NAME`."
 """The comment of each role that may only read."""
 
 _MAP = "seller_platform"

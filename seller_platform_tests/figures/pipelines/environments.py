@@ -61,7 +61,7 @@ class Job:
     @property
     def accounts(self) -> dict[str, str]:
         """The key of each account, by its number upstream."""
-        return {f"{number}": f"S{number}.BENCH" for number in range(1, self.account_count + 1)}
+        return {f"{number}": f"us-{number}" for number in range(1, self.account_count + 1)}
 
     @property
     def days(self) -> list[tuple[str, str]]:
