@@ -263,8 +263,11 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served,
     assert [service.status_of(pair["access_token"]) for pair in (first, second)] == [401, 401]
     assert [each.json()["error"] for each in (exchanged, *refreshed)] == ["invalid_grant"] * 3
     assert service.status_of(of_bob) == 200
-    # It may be approved again.
+    # It may be approved again, and ends with its tokens.
     assert service.status_of(service.pair()["access_token"]) == 200
+    for ended in ("access_tokens SET expires_at", "refresh_tokens SET used_at"):
+        service.execute(f"UPDATE service.{ended} = now()")
+    assert _names(user.get(HOME)) == ["No application has access"]
 
 
 def test_the_last_use_is_noted_once_a_day(service: Served) -> None:

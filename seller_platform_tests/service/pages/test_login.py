@@ -11,19 +11,10 @@ import pytest
 from seller_platform.service.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pages.login import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
-from seller_platform.service.pool import Connection, Store
+from seller_platform.service.pool import Store
 from seller_platform.service.users.store import add_user
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import (
-    ANN,
-    CSRF_TOKEN,
-    PASSWORD,
-    Served,
-    submit,
-    value_in,
-    with_connection,
-    with_store,
-)
+from seller_platform_tests.support.served import ANN, CSRF_TOKEN, PASSWORD, Served, submit, value_in, with_store
 from seller_platform_tests.support.stored_rows import stored
 
 
@@ -205,20 +196,6 @@ def test_an_unknown_address_is_throttled_like_a_known_one(service: Served, brows
     assert first.status_code == 401
     assert [answer.status_code for answer in answers] == [429, 429]
     assert answers[0].text.replace(ANN, "") == answers[1].text.replace("nobody@shop.example", "")
-
-
-def test_ten_failures_lock_an_address_for_every_user(service: Served, database_url: str, browser: httpx.Client) -> None:
-    async def attempt_often(connection: Connection) -> None:
-        for number in range(MOST_OF_AN_ADDRESS - 2):
-            await begin_attempt(connection, str(number), "127.0.0.1")
-
-    with_connection(database_url, attempt_often)
-    page = service.request_code(browser)
-    statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
-
-    assert statuses == [401, 401, 429]
-    locked = service.stored("SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'")
-    assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes", "network": "127.0.0.1"})]
 
 
 def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(database: Database, database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Tests that loads keep sums without waiting for one another."""
+"""Tests that loads keep sums without waiting for one another, and that `prune` deletes marks that a newer one has."""
 
 from datetime import date
 
@@ -7,9 +7,10 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.service.sums.keeping import keep_sums
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import locked_sums
-from seller_platform_tests.support.stored_rows import count_rows, store_slice, stored
+from seller_platform_tests.support.stored_rows import count_rows, execute, store_slice, stored
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -55,3 +56,27 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
     assert counts == [("platform", False, 2), (None, True, 2)]
     assert stored(database, "SELECT account, dataset FROM service.summaries") == [("us-1", DAILY.name)]
     assert sums == [("A", "9.25", 1), ("B", "1.00", 1)]
+
+
+def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> None:
+    execute(
+        database,
+        """
+        INSERT INTO service.unsummed_loads (account, dataset, load_id, months)
+        VALUES ('us-1', 'orders', 1, '[2026-02-01, 2026-03-01)'), ('us-1', 'orders', 2, '[2026-03-01, 2026-04-01)'),
+               ('us-1', 'orders', 3, '[2026-03-01, 2026-05-01)'), ('us-1', 'orders', 4, '[2026-04-01, 2026-05-01)'),
+               ('us-1', 'inventory', 9, '[2026-01-01, 2027-01-01)'), ('us-1', 'stock', 9, '[2026-01-01, 2027-01-01)'),
+               ('us-0', 'orders', 9, '[2026-01-01, 2027-01-01)'), ('us-2', 'orders', 9, '[2026-01-01, 2027-01-01)')
+        """,
+    )
+
+    prune(database, snapshots_before=date.min, receipts_before=date.min, dry=False)
+
+    marks = stored(database, "SELECT account, dataset, load_id FROM service.unsummed_loads ORDER BY 1, 2, 3")
+    assert marks == [
+        ("us-0", "orders", 9),
+        ("us-1", "inventory", 9),
+        *(("us-1", "orders", load) for load in (1, 3, 4)),
+        ("us-1", "stock", 9),
+        ("us-2", "orders", 9),
+    ]

@@ -1,14 +1,46 @@
 """Tests the pages in Chromium: login, consent, and a request of the documentation."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
 
 pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A running Chromium; it ends with this module, because no test may start an event loop meanwhile."""
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A new browser context with the options of the test's parameter.
+
+    The test fails if a page violates its content security policy.
+    """
+    options = getattr(request, "param", {})
+    context = chromium.new_context(**options)
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    complaints: list[str] = []
+    context.on("console", lambda it: complaints.append(it.text) if it.type in ("error", "warning") else None)
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    yield context
+    context.close()
+    # The browser reports expected 4xx answers as errors, too.
+    assert [complaint for complaint in complaints if not complaint.startswith("Failed to load resource")] == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
 
 
 def log_in(page: Page, password: str = PASSWORD) -> None:
