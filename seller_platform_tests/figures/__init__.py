@@ -1,9 +1,9 @@
-"""Figures about speed and about behaviour under faults; `python -m seller_platform_tests.figures NAME` prints one.
+"""Figures about speed; `python -m seller_platform_tests.figures NAME` prints one.
 
 Each module with a function `measure` is a figure; its keyword arguments are the options of the command. The other
 modules are what figures share:
 
-- `results`: figures beside promises, and medians of samples, as tables
+- `results`: medians of samples, as a table
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
 - `free_service`: an upstream that is always faster than its reader
 - `pipelines`: the other tools that `peers` installs and runs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from seller_platform_tests.figures.results import Promises, Samples
+from seller_platform_tests.figures.results import Samples
 
 FIGURES = {
     path.stem: str(ast.get_docstring(ast.parse(text)))
@@ -42,7 +42,7 @@ def main() -> int:
     chosen = vars(figures.parse_args())
     as_json = chosen.pop("json")
     del chosen["name"]
-    result: Promises | Samples = work(**chosen)
+    result: Samples = work(**chosen)
     if as_json:
         print(json.dumps(asdict(result), default=str))
     else:

@@ -1,47 +1,10 @@
-"""Tables of results: figures beside promises, and medians of samples."""
+"""Medians of samples, as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from rich.table import Table
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A line of a table.
-
-    Attributes:
-        promise: The promised figure; empty if there is none.
-        is_kept: Whether the promise was kept.
-    """
-
-    what: str
-    measured: object
-    promise: str = ""
-    is_kept: bool = True
-
-
-@dataclass(frozen=True)
-class Promises:
-    """Figures beside what is promised."""
-
-    title: str
-    figures: Sequence[Figure]
-
-    @property
-    def table(self) -> Table:
-        table = Table("what", "measured", "promised", "kept", title=self.title)
-        for figure in self.figures:
-            measured = f"{figure.measured:,}" if isinstance(figure.measured, int) else str(figure.measured)
-            kept = ("yes" if figure.is_kept else "NO") if figure.promise else ""
-            table.add_row(figure.what, measured, figure.promise, kept)
-        return table
-
-    @property
-    def exit_code(self) -> int:
-        """1 for a broken promise."""
-        return int(not all(figure.is_kept for figure in self.figures))
 
 
 @dataclass

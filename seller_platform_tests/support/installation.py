@@ -14,7 +14,6 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.migrations.pending import migrate
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -27,7 +26,6 @@ _PROCESSES.set_forkserver_preload(
     [
         "seller_platform.ingest.loads.slices",
         "seller_platform.warehouse.migrations.upgrade",
-        "seller_platform_tests.figures.results",
         "seller_platform_tests.support.installation",
         "seller_platform_tests.support.independent_upstream",
     ]
@@ -68,16 +66,6 @@ def temporary_server() -> Iterator[tuple[EmbeddedServer, Path]]:
             yield server, folder
         finally:
             server.close()
-
-
-@contextmanager
-def temporary_warehouse() -> Iterator[tuple[str, Path]]:
-    """Yield the URL of an empty warehouse on a separate server, and a temporary folder."""
-    with temporary_server() as (server, folder):
-        url = server.database("faults")
-        with Database(url) as database:
-            migrate(database)
-        yield url, folder
 
 
 def begin(work: Callable[..., None], *arguments: Any) -> tuple[ForkServerProcess, Any]:
