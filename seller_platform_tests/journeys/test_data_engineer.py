@@ -7,7 +7,6 @@ share them, in their order.
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -101,14 +100,6 @@ class Desk:
         key = dg.AssetCheckKey(asset_key(TRANSACTIONS), ROW_COUNT)
         (newest,) = self.shop.instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).values()
         return newest.status.value
-
-    def checks_of_two_ticks(self) -> set[str]:
-        """Return all that the UI shows of the number of transactions in the time of two ticks."""
-        deadline, seen = time.monotonic() + 70, set[str]()
-        while time.monotonic() < deadline:
-            seen.add(self.check())
-            time.sleep(0.2)
-        return seen
 
     def await_backfill(self, backfill: str) -> BulkActionStatus:
         def status() -> BulkActionStatus:
@@ -232,28 +223,6 @@ def test_another_team_reads_a_partition_in_its_own_code_location(desk: Desk) -> 
     assert desk.finance.end_of(run) is dg.DagsterRunStatus.SUCCESS, desk.finance.messages(run)
     total = newest_metadata(desk.finance.instance, dg.AssetKey(["finance", "ledger_total"]))
     assert total["entries"] == len(independent_upstream.transaction_rows(MONTHS[1].start))
-
-
-@pytest.mark.nightly  # two ticks of the sensor of checks, twice
-def test_neither_two_daemons_nor_the_order_of_runs_hides_a_result(desk: Desk) -> None:
-    another = start_daemon(desk.folder, desk.variables)
-    ends, shown = [], []
-    try:
-        for surplus in (1, 0):
-            late = threading.Event()
-            desk.answers = {FEBRUARY: late}
-            first = desk.launch(FEBRUARY)
-            ends.append(desk.check_after(desk.launch(JANUARY)))
-            desk.upstream.surplus = surplus
-            late.set()
-            ends.append(desk.check_after(first))
-            desk.upstream.surplus = 0
-            shown.append(desk.checks_of_two_ticks())
-    finally:
-        end_group(another)
-
-    assert ends == ["SUCCEEDED", "FAILED", "FAILED", "SUCCEEDED"]
-    assert shown == [{"FAILED"}, {"SUCCEEDED"}]
 
 
 def _answer_later(answered: threading.Event, wire: Wire, ask: Ask) -> None:

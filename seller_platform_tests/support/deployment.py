@@ -12,16 +12,13 @@ from typing import Any
 import httpx
 import psutil
 
-from seller_platform.contract import LISTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
+from seller_platform.warehouse.postgres.location import WAREHOUSE
 from seller_platform_tests.support.dagster_instance import Interface
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-LOADED = (*(f"seller/{dataset.name}" for dataset in LISTS), "seller/cost_periods")
-WEB_SERVER = "dagster_webserver"
 _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 5 * PATIENCE_SECONDS
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
@@ -43,13 +40,6 @@ _CHECKS = """
     assetKey { path }
     assetChecksOrError { ... on AssetChecks { checks { name executionForLatestMaterialization { status } } } }
   }
-}
-"""
-SCHEDULES = """
-{
-  repositoryOrError(
-    repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "seller_platform"}
-  ) { ... on Repository { schedules { name scheduleState { status } } } }
 }
 """
 _FAILURES = """
@@ -193,29 +183,25 @@ class Deployment(Interface):
         return self.process.wait(PATIENCE_SECONDS)
 
     @contextmanager
-    def databases(self) -> Iterator[tuple[Database, Database]]:
-        """Open what the service serves, and the warehouse."""
+    def warehouse(self) -> Iterator[Database]:
+        """Open the warehouse."""
         server = EmbeddedServer(self.sandbox / "postgres")
         try:
-            with Database(server.url(SANDBOX)) as served, Database(server.url(WAREHOUSE)) as warehouse:
-                yield served, warehouse
+            with Database(server.url(WAREHOUSE)) as warehouse:
+                yield warehouse
         finally:
             server.close()
 
 
 @contextmanager
-def deployment(home: Path, *options: str, **variables: str) -> Iterator[Deployment]:
-    """Run `seller-platform dev` on free ports until the block ends.
-
-    Args:
-        variables: Further variables of its environment.
-    """
+def deployment(home: Path, *options: str) -> Iterator[Deployment]:
+    """Run `seller-platform dev` on free ports until the block ends."""
     ports = ["--port", str(free_port()), "--service-port", str(free_port())]
     home.mkdir(exist_ok=True)
     with (home / "dev.log").open("w") as log:
         process = subprocess.Popen(
             [*COMMAND, "dev", *ports, *options],
-            env=environment(home, **variables),
+            env=environment(home),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
