@@ -7,5 +7,4 @@
 - `documentation`: the generated parts of the README and the pages
 - `api_reference`: those about the API over HTTP and in Python
 - `mutants`: random mistakes, which tests must notice
-- `sql_mutants`: those of SQL text
 """
