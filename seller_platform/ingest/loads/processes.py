@@ -170,7 +170,7 @@ def _kill() -> None:
 def _kill_and_clean_up() -> None:
     """Delete the semaphore and the server's folder too, as the end of the interpreter would, which is left out."""
     _kill()
-    util._run_finalizers()  # type: ignore[attr-defined]  # Python offers no other way
+    util._run_finalizers()  # type: ignore[attr-defined]  # noqa: SLF001  # Python offers no other way
 
 
 def _serve(opening: _Opening, pipe: "Connection[Any, Any]") -> None:
