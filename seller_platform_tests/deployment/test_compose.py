@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 
@@ -39,10 +38,9 @@ from seller_platform_tests.support.processes import (
     environment,
     foreign_environment,
     free_port,
-    run,
 )
 from seller_platform_tests.support.skipping import skip_except_in_ci
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.waiting import wait_for
 
 
 def require_redis() -> None:
@@ -73,7 +71,6 @@ pytestmark = pytest.mark.journey
 
 PROGRAMS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == IMAGE}
 WITH_WORKERS = {name: service for name, service in services_with_celery().items() if service["image"] == IMAGE}
-LONG_RUNNING = [name for name in PROGRAMS if name != "migrate"]
 
 
 def test_the_compose_files_are_valid() -> None:
@@ -134,37 +131,6 @@ def test_only_nginx_reaches_the_service_and_believes_only_the_gateway() -> None:
     assert "listen 8080;" in nginx["port"]
     assert f"set_real_ip_from {network['gateway']};" in nginx["port"]
     assert f"server service:{service['command'][-2]} " in nginx["upstream"]
-
-
-@pytest.fixture
-def machine(database_url: str, tmp_path: Path) -> Iterator[Machine]:
-    with open_machine(
-        database_url, tmp_path, COMPOSE["services"], SELLER_PLATFORM_HISTORY_START="2026-01-01"
-    ) as opened:
-        yield opened
-
-
-@pytest.mark.nightly  # four programs that import Dagster, and their health checks
-def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine) -> None:
-    subprocess.run(machine.command(PROGRAMS["migrate"]["command"]), env=machine.variables, check=True)
-    for name in LONG_RUNNING:
-        machine.start(name)
-    machine.await_health(*LONG_RUNNING)
-
-    machine.end("daemon")
-    machine.start("daemon")
-    machine.end("code-location", signal.SIGKILL)
-    machine.start("code-location")
-    # A check is a process that imports Dagster: the others are still healthy, and the web server answers below.
-    machine.await_health("daemon", "code-location")
-
-    webserver = f"http://127.0.0.1:{machine.ports['3000']}"
-    query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }"
-    answer = httpx.post(f"{webserver}/graphql", json={"query": query}, timeout=PATIENCE_SECONDS).json()
-    assert [node["location"]["name"] for node in answer["data"]["repositoriesOrError"]["nodes"]] == ["seller_platform"]
-    mounts = {Path(mount.partition(":")[0]) for mount in COMPOSE["x-program"]["tmpfs"]}
-    writable = {mount.name for mount in mounts if mount.parent == Path("/etc/dagster")}
-    assert {each.name for each in machine.folder.iterdir()} <= {"celery", "dagster.yaml", "workspace.yaml"} | writable
 
 
 def _tool(name: str) -> str:
@@ -256,8 +222,8 @@ def open_cluster(database_url: str, folder: Path) -> Iterator[Cluster]:
         chosen = {name: shell[name] for name in shell if name.startswith(("SELLER_API_", "SELLER_PLATFORM_HISTORY"))}
         chosen["SELLER_API_REQUESTS_PER_DAY"] = "100000"
         with open_machine(database_url, folder, services_with_celery(), **chosen) as machine:
-            programs = ["code-location", "webserver", "daemon", "redis"]
-            run(["migrate"], machine.variables)
+            programs = [*(name for name in PROGRAMS if name != "migrate"), "redis"]
+            subprocess.run(machine.command(PROGRAMS["migrate"]["command"]), env=machine.variables, check=True)
             connect(machine.variables)
             for name in programs:
                 machine.start(name)
@@ -272,7 +238,7 @@ def open_cluster(database_url: str, folder: Path) -> Iterator[Cluster]:
             yield Cluster(machine, interface, upstream, requests)
 
 
-@pytest.mark.nightly  # five programs that import Dagster
+@pytest.mark.nightly  # programs that import Dagster, and their health checks
 def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_path: Path) -> None:
     with open_cluster(database_url, tmp_path) as cluster:
         machine, interface, upstream, requests = cluster.machine, cluster.interface, cluster.upstream, cluster.requests
@@ -309,7 +275,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_
     assert number_of(database_url, "seller.transactions", "count(*)") == ROWS
 
 
-@pytest.mark.nightly  # five programs that import Dagster
+@pytest.mark.nightly  # programs that import Dagster, and their health checks
 def test_a_run_on_a_worker_is_canceled_and_outlives_postgresql_restarted(tmp_path: Path) -> None:
     account = f"at-{100 + SELLERS.index(OTHER_HALF[0])}"
 

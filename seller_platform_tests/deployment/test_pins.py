@@ -21,8 +21,7 @@ from sqlalchemy import QueuePool
 from seller_platform import __version__
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.deployment.compose_machine import services_with_celery
-from seller_platform_tests.support.code_locations import loaded_location
-from seller_platform_tests.support.processes import completed, environment, free_port
+from seller_platform_tests.support.processes import completed
 from seller_platform_tests.tools.lock import PYTHONS, TOP
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
@@ -63,20 +62,13 @@ def test_the_workflow_runs_the_locked_and_the_newest_packages() -> None:
 def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
     (job,) = WORKFLOWS["nightly"].values()
     commands = {each["command"] for each in job["strategy"]["matrix"]["include"]}
-    long_forms = {
-        f"python -m seller_platform_tests.figures {path.stem}"
-        for path in (TOP / "seller_platform_tests" / "figures").glob("*.py")
-        if re.search(r"^(def measure\(.*)?\) -> Promises:$", path.read_text(), re.MULTILINE)
-    }
 
-    assert len(long_forms) > 2
     assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
     planted = {
         f"python -m {name}"
         for name in ("seller_platform_tests.tools.mutants", "seller_platform_tests.simulation.mutations")
     }
     assert commands >= {"pytest -m nightly", *planted}
-    assert [form for form in long_forms if not any(f"{each} ".startswith(f"{form} ") for each in commands)] == []
 
 
 def test_every_night_the_release_is_installed_with_each_python() -> None:
@@ -155,29 +147,6 @@ def test_the_chart_names_it_and_calls_the_deployment() -> None:
         "enabled": True,
         "servers": [{"host": deployment["name"], "port": deployment["port"], "name": NAME}],
     }
-
-
-@pytest.mark.nightly  # `journeys/test_mounted_project.py` launches assets with `dg`
-def test_dg_dev_names_it_and_loads_it(database_url: str, tmp_path: Path) -> None:
-    variables = environment(
-        tmp_path, DAGSTER_HOME=str(tmp_path), SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP)
-    )
-    (tmp_path / "dagster.yaml").write_text((TOP / "dagster.yaml").read_text())
-    port = free_port()
-    command = [
-        str(Path(sys.executable).with_name("dg")),
-        "dev",
-        "--port",
-        str(port),
-        "--host",
-        "127.0.0.1",
-        "--target-path",
-        str(TOP),
-    ]
-
-    entry = loaded_location(command, variables, tmp_path, port=port)
-
-    assert entry == {"name": NAME, "loadStatus": "LOADED", "locationOrLoadError": {"__typename": "RepositoryLocation"}}
 
 
 OF_CHART = "".join(

@@ -1,4 +1,4 @@
-"""Tests of the documentation site: what it requests, its search, and its pages in a browser.
+"""Tests of the documentation site: its pages, and what it requests.
 
 Its build refuses links that lead nowhere.
 """
@@ -8,24 +8,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from mimetypes import guess_type
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from markdown_it import MarkdownIt
-from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from seller_platform.cli.docs import COMMENT
 from seller_platform.cli.pages import PAGES
-from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.raw_server import Answer, Request, serving
 from seller_platform_tests.tools.site import addresses, build
 
 pytestmark = pytest.mark.slow
-
-_DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=812)
 
 
 @dataclass
@@ -104,64 +97,3 @@ def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
 
     assert of_pages
     assert [each for each in (*of_pages, *of_styles) if re.search(r": (?:\w+:)?//", each)] == []
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def url(site: Path) -> Iterator[str]:
-    """The address of the site on a server of files."""
-
-    def answer(request: Request) -> Answer:
-        file = site / unquote(request.path).strip("/")
-        file = file / "index.html" if file.is_dir() else file
-        if not file.is_file():
-            return Answer(404)
-        return Answer(body=file.read_bytes(), headers={"Content-Type": guess_type(file)[0] or "text/plain"})
-
-    with serving(answer) as server:
-        yield server.url
-
-
-@pytest.fixture
-def page(chromium: Browser, url: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page in a window with the options of the test's parameter; the test fails if it asks another server."""
-    context = chromium.new_context(base_url=url, **getattr(request, "param", {}))
-    context.set_default_timeout(PATIENCE_MILLISECONDS)
-    asked: list[str] = []
-    context.on("request", lambda sent: asked.append(sent.url))
-    yield context.new_page()
-    context.close()
-    assert asked
-    assert [each for each in asked if not each.startswith((url, "data:", "blob:"))] == []
-
-
-@pytest.mark.browser
-def test_a_search_for_a_word_leads_to_its_heading(page: Page) -> None:
-    page.goto("/index.html")
-    page.get_by_role("button", name="Search").click()
-    page.get_by_role("combobox", name="Search").fill("webhook")
-    page.get_by_role("option", name="Alerts").click()
-
-    page.wait_for_url(re.compile("/checks.html.*#alerts$"))
-    expect(page.get_by_role("heading", name="Alerts")).to_be_in_viewport()
-
-
-@pytest.mark.browser
-def test_pages_are_accessible_and_do_not_scroll_sideways_on_a_phone(page: Page) -> None:
-    problems = []
-    for name in ("index", "checks", "reference/settings"):
-        page.set_viewport_size(_DESKTOP)
-        page.goto(f"/{name}.html")
-        page.evaluate(AXE)
-        violations = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-        problems += [f"{name}: {each['help']}: {each['nodes'][0]['html']}" for each in violations]
-        page.set_viewport_size(_PHONE)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            problems.append(f"{name}: scrolls sideways")
-
-    assert problems == []
