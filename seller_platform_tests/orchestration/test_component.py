@@ -1,6 +1,5 @@
 """Tests our definitions as a component of another project: names, choices, and the keys of events."""
 
-import re
 from collections.abc import Set
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -112,19 +111,6 @@ def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
     stopped = _running(own) - {name.removeprefix("shop_market_") for name in _running(others)}
     assert stopped >= {each.name for each in own.schedule_defs if each.name in _running(own)}
     assert "alerts" not in stopped
-
-
-@pytest.mark.needs("reports", "alerts")
-def test_descriptions_name_jobs_and_sensors_as_named_there(plain: dg.Definitions, mounted: dg.Definitions) -> None:
-    own, others, graph = plain.get_repository_def(), mounted.get_repository_def(), mounted.resolve_asset_graph()
-    automation = (*others.get_all_jobs(), *others.sensor_defs, *others.schedule_defs)
-
-    described: list[Any] = [*map(graph.get, graph.get_all_asset_keys()), *automation]
-    words = {*re.findall(r"\w+", " ".join(each.description or "" for each in described))}
-
-    names = {*own.job_names, *(each.name for each in own.sensor_defs)}
-    assert {name for name in names & words if "_" in name} == set()
-    assert {"shop_market_refresh_now", "shop_market_accept_held", "shop_market_report_jobs"} <= words
 
 
 @pytest.mark.needs("lake", "marts")

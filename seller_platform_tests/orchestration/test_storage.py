@@ -4,12 +4,9 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import Engine
-from sqlalchemy.event import listen, remove
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
@@ -47,23 +44,6 @@ def test_an_event_is_stored_once_although_a_connection_ends(database: Database, 
     assert newest is not None
     assert newest.asset_materialization is not None
     assert newest.asset_materialization.metadata["rows"].value == 7
-
-
-def test_the_columns_of_a_table_are_read_once(database: Database, tmp_path: Path) -> None:
-    statements: list[str] = []
-
-    def note(*arguments: Any) -> None:
-        statements.append(arguments[2])
-
-    with postgres_instance(database.url, tmp_path) as instance:
-        first = instance.event_log_storage.can_read_asset_status_cache()
-        listen(Engine, "before_cursor_execute", note)
-        try:
-            again = instance.event_log_storage.can_read_asset_status_cache()
-        finally:
-            remove(Engine, "before_cursor_execute", note)
-
-    assert (first, again, statements) == (True, True, [])
 
 
 def test_an_instance_opens_although_the_server_is_still_starting(

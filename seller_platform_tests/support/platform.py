@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Dataset, Window, dataset_named
+from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.checks import checks_of
@@ -67,22 +67,6 @@ class Platform:
     def is_waiting_for_a_lock(self) -> bool:
         """Return whether a process waits for a lock of the database."""
         return bool(self.database.execute(_WAITS).scalar_one())
-
-
-def hold_february(platform: Platform, account: str) -> None:
-    """Store orders of an account, as of a load, that the upstream does not list any more, and read the month again."""
-    orders, february = dataset_named("orders"), MONTHS[1]
-    platform.months(orders, first=february, last=february)
-    statement = """
-        WITH slice AS (UPDATE platform.slices SET rows = rows + 500 WHERE account = :account AND dataset = 'orders')
-        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page, row_hash)
-        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1, gen_random_uuid()
-        FROM generate_series(1, 500) AS number
-    """
-    with platform.database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
-        connection.execute(text(statement), {"account": account})
-    platform.months(orders, first=february, last=february)
 
 
 def failure_of(result: dg.ExecuteInProcessResult | dg.JobExecutionResult, step: str = "") -> tuple[str, dict[str, Any]]:

@@ -17,12 +17,12 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
+from seller_platform import SellerPlatformComponent
 from seller_platform.contract import Window, dataset_named
+from seller_platform.dagster import seller_month_partitions
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.orchestration.assets import mounted_location
-from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import open_platform
@@ -57,7 +57,9 @@ BAD_MONTH = MONTHS[-2]
 BAD = str(partition_key(KEYS[-1], BAD_MONTH))
 EVERYTHING = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
 
-_DATASETS = {name: dataset_named(name) for name in ("daily_product_sales", "transactions")}
+PREFIX = "market"
+_READ = ("daily_product_sales", "transactions", "inventory", "cost_periods")
+_DATASETS = {name: dataset_named(name) for name in _READ[:2]}
 _KEY_OF = Placement((PREFIX,)).asset_key
 SALES, TRANSACTIONS = map(_KEY_OF, _DATASETS.values())
 OF_TRANSACTIONS = [
@@ -66,6 +68,24 @@ OF_TRANSACTIONS = [
 ]
 COVERAGE = _KEY_OF(mart_named("cost_coverage"))
 OWN = dg.AssetKey(["shop", "margin"])
+
+
+@dg.definitions
+def location() -> dg.Definitions:
+    """Return what another project defines, which mounts our component and has an asset of its own."""
+
+    @dg.asset(
+        key=OWN,
+        deps=[OF_TRANSACTIONS[0]],
+        partitions_def=seller_month_partitions(),
+        backfill_policy=dg.BackfillPolicy.multi_run(60),
+    )
+    def margin() -> None:
+        """What the project computes of the profit of a month."""
+
+    component = SellerPlatformComponent(key_prefix=[PREFIX], group=PREFIX, datasets=_READ)
+    executor = dg.in_process_executor.configured({"step_dependency_config": {"require_upstream_step_success": False}})
+    return dg.Definitions.merge(component.definitions(), dg.Definitions([margin], executor=executor))
 
 
 @dataclass(frozen=True)
@@ -132,8 +152,7 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
     }.items():
         monkeypatch.setenv(name, value)
-    module = mounted_location.__name__
-    origin = LoadableTargetOrigin(executable_path=sys.executable, module_name=module, attribute="location")
+    origin = LoadableTargetOrigin(executable_path=sys.executable, module_name=__name__, attribute="location")
     target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
     with (
         postgres_instance(database_url, tmp_path, _RUNS_HERE) as instance,
@@ -153,7 +172,7 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         upstream.server.plan = plan
         platform.discover()
         add_accounts(instance, KEYS)
-        for name in ("inventory", "cost_periods"):
+        for name in _READ[2:]:
             opened.backfill([_KEY_OF(dataset_named(name))])
         yield opened
 

@@ -1,15 +1,13 @@
 """Tests runs over many partitions and their events, and the descriptions of the assets."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import dagster as dg
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_dataset
@@ -17,20 +15,23 @@ from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
+from seller_platform.warehouse.migrations.upgrade import problem_sources
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import newest_metadata, postgres_instance
+from seller_platform_tests.support.dagster_instance import newest_metadata
+from seller_platform_tests.support.independent_upstream import Rows
 from seller_platform_tests.support.platform import (
     HISTORY_START,
     KEYS,
     MONTHS,
+    ROW_COUNT,
     Platform,
     failure_of,
     newest_checks,
     reported_partitions,
 )
-from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.receipts import receipts_of_run
 
 ORDERS, TRANSACTIONS, BY_DATE = map(dataset_named, ("orders", "transactions", "sales_by_date"))
 EVERY_MONTH = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
@@ -89,41 +90,50 @@ def test_no_secret_is_in_the_event_log(loaded: Platform) -> None:
     assert not any(secret in events for secret in secrets)
 
 
-def test_a_changed_zone_warns_and_one_that_is_none_stops_its_account(platform: Platform) -> None:
-    def failed() -> list[tuple[str, dg.AssetCheckSeverity, str]]:
-        newest = newest_checks(platform.instance, ACCOUNTS).values()
-        return [(each.check_name, each.severity, str(each.description)) for each in newest if not each.passed]
-
-    def move(zone: str) -> None:
-        first, second = platform.upstream.accounts
-        platform.upstream.accounts = [first, {**second, "timezone": zone}]
-        assert platform.discover().success
-
-    former = platform.upstream.accounts[1]["timezone"]
+def test_rows_never_matching_are_asked_once_more_then_fail(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    january = str(partition_key(KEYS[0], MONTHS[0]))
+    monkeypatch.setattr(platform.upstream, "surplus", 1)
     platform.discover()
-    platform.months(TRANSACTIONS, last=MONTHS[0])
-    move("Pacific/Auckland")
-    ((moved, warns, sentence),) = failed()
-    platform.months(TRANSACTIONS, last=MONTHS[0])
-    platform.discover()
-    read_again = failed()
-    move("Sea/Atlantis")
-    ((lost, fails, reason),) = failed()
-    result = platform.months(TRANSACTIONS, first=MONTHS[1])
 
-    assert (moved, warns) == ("accounts_keep_their_days", dg.AssetCheckSeverity.WARN)
-    assert (
-        f"The account {LOST} has Pacific/Auckland and AUD now, but 1 of its slices were read under {former}" in sentence
-    )
-    assert read_again == []
-    assert (lost, fails) == ("accounts_are_usable", dg.AssetCheckSeverity.ERROR)
-    assert f"{LOST}: time zone 'Sea/Atlantis' is not known" in reason
-    assert reported_partitions(result) == {key for key in EVERY_MONTH if LOST not in key and "2026-01" not in key}
-    _, reasons = failure_of(result)
-    assert set(reasons.values()) == {
-        f"account {LOST}: time zone 'Sea/Atlantis' is not known. Correct the account at the upstream; all other "
-        "accounts are read"
-    }
+    result = platform.run([TRANSACTIONS], january, january)
+
+    (receipt,) = receipts_of_run(platform.database, result.run_id)
+    assert (receipt.verdict, receipt.requests) == ("mismatch", 3)  # two pages, and the first again
+    logged = [each.user_message for each in platform.instance.all_logs(result.run_id)]
+    assert any("does not add up" in each for each in logged)
+    evaluation = newest_checks(platform.instance, TRANSACTIONS)[ROW_COUNT]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    broken = "1 of 1 slice breaks this rule: The number of stored rows is the total"
+    assert str(evaluation.description).startswith(broken)
+    table = evaluation.metadata["failing"]
+    assert isinstance(table, dg.TableMetadataValue)
+    (line,) = (record.data for record in table.records)
+    assert (line["account"], line["month"], line["rows"]) == (KEYS[0], "2026-01", "1")
+    assert line["title"]
+    assert str(line["since"]).endswith(" UTC")
+    assert "2026-01-01..2026-01-31: the list announced 4 rows, and 3 were read" in str(line["reason"])
+    assert str(line["next step"]).startswith("Load the partition again")
+    assert (evaluation.metadata["failed_slices"].value, evaluation.metadata["slices"].value) == (1, 1)
+
+
+def test_a_slice_that_is_refused_fails_its_partition_and_no_other(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(rows: Rows, seller: str) -> Rows:
+        return [{"purchase_date": "noon"}] if independent_upstream.KEYS[seller] == LOST else rows
+
+    monkeypatch.setitem(platform.upstream.changes, ORDERS.path, broken)
+    platform.discover()
+
+    result = platform.months(ORDERS, last=MONTHS[0])
+
+    other, *_ = {*KEYS} - {LOST}
+    assert reported_partitions(result) == {str(partition_key(other, MONTHS[0]))}
+    sentence, reasons = failure_of(result)
+    assert "1 of 2" in sentence
+    assert set(reasons) == {str(partition_key(LOST, MONTHS[0]))}
+    evaluation = newest_checks(platform.instance, ORDERS)["fields_are_known"]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
 
 
 def test_what_an_upstream_does_not_offer_is_materialized_with_its_reason(platform: Platform) -> None:
@@ -139,7 +149,15 @@ def test_what_an_upstream_does_not_offer_is_materialized_with_its_reason(platfor
     assert all(each.passed for each in newest_checks(platform.instance, BY_DATE).values())
 
 
-@pytest.mark.parametrize("dataset", LISTS, ids=lambda dataset: dataset.name)
+def test_every_kind_of_problem_of_a_slice_breaks_a_check() -> None:
+    kinds = {kind.name for source in problem_sources() for kind in source.kinds}
+    checked = {kind for dataset in DATASETS for rule in checks_of(dataset) for kind in rule.kinds}
+
+    # What failed breaks the check of its error, and what contradicts a mart the check of that name.
+    assert kinds - checked <= {"failed", "postponed", "retired", "contradicted", "unbooked"}
+
+
+@pytest.mark.parametrize("dataset", (*LISTS, COST_PERIODS), ids=lambda dataset: dataset.name)
 def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(dataset: Dataset) -> None:
     asset = asset_for(dataset, HISTORY_START)
     spec = asset.get_asset_spec()
@@ -150,34 +168,9 @@ def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(dataset:
     assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
     assert {key.name for key in checks_for(dataset).check_keys} == {check.name for check in checks_of(dataset)}
     assert list(asset.check_specs) == []
+    assert asset.dependency_keys == ({asset_key(dataset_named("inventory"))} if dataset is COST_PERIODS else set())
     assert asset.backfill_policy is not None
     assert asset.backfill_policy.max_partitions_per_run == (36 if dataset.slicing is Slicing.MONTH else 100)
-
-
-@pytest.mark.slow
-@pytest.mark.dagster_tables
-def test_a_run_that_waits_for_a_silent_upstream_says_so(platform: Platform, database_url: str, tmp_path: Path) -> None:
-    with postgres_instance(database_url, tmp_path) as instance, ThreadPoolExecutor(1) as thread:
-
-        def lines() -> list[str]:
-            (run,) = instance.get_runs(filters=dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-            return [each.user_message for each in instance.all_logs(run.run_id) if " waits: " in each.user_message]
-
-        january = str(partition_key(LOST, MONTHS[0]))
-        platform.instance = instance
-        platform.discover()
-        with platform.upstream.silent():
-            running = thread.submit(platform.run, [TRANSACTIONS], january, january)
-            wait_for(lambda: instance.get_runs_count(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])))
-            (line, *_) = wait_for(lines)
-            is_over = running.done()
-        result = running.result()
-
-    assert (is_over, result.success) == (False, True)
-    assert line.startswith(
-        f"transactions of {LOST}, 2026-01 waits: GET {TRANSACTIONS.path}: no complete answer in 5 s; "
-        "attempt 1 of 6 goes on, no attempt"
-    )
 
 
 def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(database: Database) -> None:

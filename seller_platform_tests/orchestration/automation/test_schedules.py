@@ -11,7 +11,6 @@ import time_machine
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from seller_platform.contract import LISTS, Account, Dataset, Window, dataset_named
-from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
@@ -19,8 +18,6 @@ from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts
-from seller_platform.warehouse.connections.sent_requests import take_requests
-from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import store_receipts
@@ -222,25 +219,3 @@ def test_hourly_snapshots_leave_requests_to_a_refresh(schedules: Schedules, monk
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
     running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
     assert status == {"refresh": running, "reread": running, "snapshot": stopped}
-
-
-@pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])
-def test_a_tick_without_a_fitting_slice_names_count_and_reason(
-    schedules: Schedules, monkeypatch: pytest.MonkeyPatch, sent: int
-) -> None:
-    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
-    schedules.register({"us-1": BERLIN})
-    database, at, march = schedules.database, datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
-    for dataset in SALES if sent == 0 else ():
-        error = RequestsUsedUpError("default", per_day=96, renews_at=at, sent=96)
-        keep_refusal(database, dataset, "us-1", march, error, run_id=None)
-    take_requests(database, "default", [at.date()], sent, per_day=96)
-
-    result = schedules.ticked("refresh", at, history_start=march.start)
-
-    assert result.run_requests == []
-    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is ")
-    assert ("renews at" if sent else "may send 96 a day") in str(result.skip_message)
-    assert {each.error for of_pair in refusals(database).values() for each in of_pair} == (
-        {BudgetTooSmallError.__name__} if sent == 0 else set()
-    )

@@ -85,23 +85,6 @@ def test_a_run_reads_the_local_today_of_every_account(today: Today, monkeypatch:
     assert today.receipts(without_requests) == ()
 
 
-def test_a_failure_about_other_days_stays_until_these_are_read(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, last = (str(partition_key(key, FEBRUARY)) for key in (KEYS[0], KEYS[-1]))
-
-    def passed() -> bool:
-        return newest_checks(today.platform.instance, ORDERS)[ROW_COUNT].passed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(today.platform.upstream, "surplus", 1)
-        today.platform.run([ORDERS], first, last)
-    today.now = FRIDAY + timedelta(days=1)
-    today.read()
-    after_other_days = passed()
-    today.platform.run([ORDERS], first, last)
-
-    assert (after_other_days, passed()) == (False, True)
-
-
 def test_an_unreadable_account_fails_by_name_and_others_are_read(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(rows: Rows, seller: str) -> Rows:
         return [{"purchase_date": f"{today.now:%Y-%m-%d} noon"}] if seller == "A1FOREIGN" else rows
