@@ -1,4 +1,4 @@
-"""Tests the assets of marts: events for each partition, and which of them the sensor requests."""
+"""Tests the assets of marts: what they declare, and their events for each partition."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 
 import dagster as dg
-import psycopg
 import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
@@ -15,7 +14,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import SettingsError
-from seller_platform.marts.assets import describe_mart, mart_asset, mart_follower, report_builds
+from seller_platform.marts.assets import describe_mart, mart_asset, report_builds
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.component import SellerPlatformComponent
@@ -30,12 +29,12 @@ from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START, newest_checks
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import mart_named
-from seller_platform_tests.support.stored_rows import copy_rows
-from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
+from seller_platform_tests.support.stored_rows import add_rows
+from seller_platform_tests.support.ticks import definitions_of_marts
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
-ACCOUNTS = ("us-1", "us-2", "us-3")
-JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
+ACCOUNTS = ("us-1", "us-2")
+JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
 OF_JANUARY = str(partition_key("us-1", JANUARY))
 
 
@@ -46,7 +45,6 @@ class Marts:
     database: Database
     instance: dg.DagsterInstance
     definitions: dg.Definitions
-    ticks: Ticks
 
     def run(self, mart: Mart, first: str, last: str, config: dict[str, int] | None = None) -> dg.ExecuteInProcessResult:
         return self.definitions.resolve_implicit_global_asset_job_def().execute_in_process(
@@ -57,36 +55,19 @@ class Marts:
             tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
         )
 
-    def load(self, dataset: str, account: str, month: Window = JANUARY, *, changed: bool = True) -> None:
-        """Store the receipt of a load; of a list without days the month does not matter."""
-        mark_loaded(self.database, dataset_named(dataset), account, month, changed=changed)
-
-    def build(self, mart: Mart, partition: str) -> None:
-        account, _, month = partition.partition("|")
-        window = Window.month_of(date.fromisoformat(month)) if month else None
-        build_partition(self.database, mart, account, window, run_id="run")
-
-    def tick(self) -> dict[str, set[str]]:
-        """Return what the sensor requests, by mart."""
-        return {name.removeprefix("marts/"): partitions for name, partitions in self.ticks.tick().items()}
-
 
 @pytest.fixture
 def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Marts]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    definitions = definitions_of_marts(database_url, list(map(mart_follower, MARTS)))
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, ACCOUNTS)
-        yield Marts(database, instance, definitions, Ticks(definitions, instance, database_url))
+        yield Marts(database, instance, definitions_of_marts(database_url, []))
 
 
 def _sell(database: Database, account: str, day: str, sales: str) -> None:
     row = (day, "A", "Cup", "B1", 2, sales, "0.00", "0.00", "0.00", day)
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        copy_rows(driver, dataset_named("daily_product_sales"), [row], account=account, tags=("platform",))
+    add_rows(database, dataset_named("daily_product_sales"), [row], account=account, tags=("platform",))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +114,8 @@ def test_a_mart_is_an_asset_with_columns_lineage_and_checks(assets: dict[str, dg
 
 
 def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: Marts) -> None:
-    marts.load("daily_product_sales", "us-1")  # an account that is not registered stops no build
+    # An account that is not registered stops no build.
+    mark_loaded(marts.database, dataset_named("daily_product_sales"), "us-1", JANUARY)
     _sell(marts.database, "us-1", "2026-01-05", "10.00")
     _sell(marts.database, "us-2", "2026-02-05", "20.00")
 
@@ -141,7 +123,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     covered = marts.run(mart_named("cost_coverage"), OF_JANUARY, OF_JANUARY)
 
     assert (result.success, covered.success) == (True, True)
-    partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
+    partitions = {str(partition_key(key, month)) for key in ACCOUNTS for month in (JANUARY, FEBRUARY)}
     assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == partitions
     january, empty = (
         newest_metadata(marts.instance, asset_key(PROFIT), str(partition_key("us-1", month)))
@@ -199,55 +181,6 @@ def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
     assert usual == {"lead_time_days": 21, "safety_days": 7, "target_cover_days": 30}
     assert changed == {**usual, "lead_time_days": 60}
     assert not refused.success
-
-
-def test_loads_and_changed_definitions_request_what_is_built_from_them(marts: Marts) -> None:
-    assert marts.tick() == {}
-    marts.load("daily_product_sales", "us-1", FEBRUARY)
-    assert marts.tick() == {"cost_coverage": {str(partition_key("us-1", FEBRUARY))}}
-    for month in (JANUARY, FEBRUARY, MARCH):
-        for dataset in ("daily_product_sales", "transactions", "orders"):
-            marts.load(dataset, "us-1", month)
-    marts.load("inventory", "us-1")
-    marts.load("warehouse_stock", "us-1")
-
-    def after(*loads: tuple[str, str, Window]) -> dict[str, set[str]]:
-        """Build what is due, store loads, and return what is due then."""
-        for name, partitions in marts.tick().items():
-            for partition in partitions:
-                marts.build(mart_named(name), partition)
-        assert marts.tick() == {}
-        for each in loads:
-            marts.load(*each)
-        return marts.tick()
-
-    january, february, march = (str(partition_key("us-1", month)) for month in (JANUARY, FEBRUARY, MARCH))
-    assert after(("accounts", "default", JANUARY)) == {}
-    assert after(("daily_product_sales", "us-1", FEBRUARY)) == {
-        "account_profit_daily": {february},
-        "profit_bridge_monthly": {february},
-        "product_performance_monthly": {february, march},  # it compares with the month before
-        "inventory_health": {"us-1"},
-        "restock_plan": {"us-1"},
-        "settlement_reconciliation": {february},
-        "cost_coverage": {february},
-    }
-    assert after(("transactions", "us-1", MARCH)) == {
-        "account_profit_daily": {march},
-        "profit_bridge_monthly": {march},
-        "product_performance_monthly": {march},
-        "journal_entries": {march},
-        "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
-    }
-    of_costs = ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly", "cost_coverage")
-    costs = [("cost_periods", account, JANUARY) for account in ("us-1", "us-2")]
-    assert after(*costs) == {name: {january, february, march} for name in of_costs}
-    assert after() == {}
-    of_profit = "UPDATE platform.derived_partitions SET fingerprint = '' WHERE name = 'account_profit_daily'"
-    marts.database.execute(text(of_profit))
-    marts.ticks.cursor = None  # the cursor of another code location
-    assert marts.tick() == {PROFIT.name: {january, february, march}}
-    assert after() == {}
 
 
 @pytest.mark.parametrize("run_id", ["run", None])
