@@ -128,34 +128,6 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
     assert [request.partition_key for request in reports.tick(seconds=5)] == [other]
 
 
-def test_a_config_that_cannot_be_followed_requests_nothing(reports: Reports, upstream: ReportUpstream) -> None:
-    configs: dict[str, dict[str, Any]] = {
-        "there is no account 'xx-9'; the accounts are: nz-2, us-1": {"accounts": ["xx-9"]},
-        "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'": {"value": "yesterday"},
-        "give_up_after_hours: input should be greater than 0, not -1": {"give_up_after_hours": -1},
-    }
-
-    for problem, config in configs.items():
-        failure = reports.request(**config).failure_data_for_node("request")
-        assert failure is not None
-        assert failure.error is not None
-        assert problem in failure.error.message
-        assert (failure.error.stack, failure.error.cause, failure.error.context) == ([], None, None)
-    assert (upstream.seen, reports.states()) == ([], [])
-
-
-@pytest.mark.parametrize("config", [{"selector": "dps_dat"}, {"format": "xml"}, {"give_up_after_hours": "soon"}])
-def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, Any]) -> None:
-    nothing = dg.ResourceDefinition.none_resource()
-    resources = dg.Definitions(resources={"warehouse": nothing, "seller_api": nothing})
-    job = dg.Definitions.merge(report_definitions(date(2026, 1, 1), request_step()), resources).resolve_job_def(
-        "request_reports"
-    )
-
-    with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
-        dg.validate_run_config(job, {"ops": {"request": {"config": config}}})
-
-
 def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     for value in ("2026-03-01", "2026-03-02"):
         reports.request(accounts=["us-1"], value=value)

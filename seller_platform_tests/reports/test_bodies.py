@@ -4,28 +4,20 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.responses import json_object
-from seller_platform.client.oauth.tokens import TokenEndpoint
-from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamError, UpstreamUnavailableError
+from seller_platform.errors import ContractViolationError, UpstreamError
 from seller_platform.reports.endpoints import download_body, download_report
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
-from seller_platform_tests.support.raw_server import Answer, framed, sending, serving
+from seller_platform_tests.support.raw_server import framed, sending
 
 DOCUMENT = {"data": [{"sku": "CAFÉ-1"}, {"sku": "CAFÈ-1"}], "note": "x" * 1_200_000}
 JSON = json.dumps(DOCUMENT, ensure_ascii=False).encode()
 CSV = "sku,product_sales\nCAFÉ-1,1.50\nCAFÈ-1,999.99\n".encode()
 ROWS = [("CAFÉ-1", "1.50"), ("CAFÈ-1", "999.99")]
-
-
-def members(body: bytes) -> bytes:
-    return gzip.compress(body[:20]) + gzip.compress(b"") + gzip.compress(body[20:])
 
 
 def api_at(url: str, **options: Any) -> SellerApi:
@@ -38,22 +30,6 @@ def rows_of(*answers: bytes) -> list[tuple[str, str]]:
     with sending(*answers) as url, api_at(url) as api:
         download_report(api, BERLIN, "7", "csv", "2026-03-10", sink)
     return [(row[2], str(row[5])) for row in sink.rows]
-
-
-CODINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
-    ("gzip", lambda body: gzip.compress(body[:9]) + b"\0\0" + gzip.compress(body[9:]) + b"\0" * 70_000),
-    ("gzip\r\nContent-Encoding: identity, GZIP", lambda body: gzip.compress(members(body))),
-    ("UTF-8", bytes),
-]
-
-
-@pytest.mark.parametrize(("coding", "encode"), CODINGS)
-def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], bytes]) -> None:
-    header = f"Content-Encoding: {coding}"
-
-    with sending(framed(encode(JSON), header)) as url, api_at(url, attempts=1) as api:
-        assert json.loads(api.get("/user/me").body) == DOCUMENT
-    assert rows_of(framed(encode(CSV), header)) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -77,29 +53,6 @@ def test_an_encoded_body_that_does_not_end_well_is_requested_again(coding: str, 
         api.get("/user/me")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"data": [{"sku": NaN}]}',
-        b'{"data": []} // the end',
-        b'{"data": []}\n{"data": []}',
-        b"OK",
-        b'"text"',
-        '{"data": []}'.encode("utf-16") + b"\0",
-    ],
-)
-def test_a_body_that_never_parses_is_unreadable_when_it_came_twice(body: bytes) -> None:
-    with serving(lambda _: Answer(200, body)) as server, api_at(server.url) as api:
-        with pytest.raises(ContractViolationError, match=r"unreadable: .*; it came twice"):
-            fetch_accounts(api, "default")
-        assert server.seen["GET", "/user/accounts"] in (2, 3)  # it is decoded beside the next request
-
-
-def test_blanks_around_a_body_are_no_fault() -> None:
-    with sending(framed(b"\n" * 99 + JSON + b" " * 99)) as url, api_at(url, attempts=1) as api:
-        assert json.loads(api.get("/user/me").body) == DOCUMENT
-
-
 @pytest.mark.parametrize("code", [204, 205])
 def test_a_report_without_a_body_has_no_rows(code: int) -> None:
     answer, file = f"HTTP/1.1 {code} x\r\n\r\n".encode(), io.BytesIO(b"former")
@@ -108,30 +61,6 @@ def test_a_report_without_a_body_has_no_rows(code: int) -> None:
     with sending(answer) as url, api_at(url) as api:
         assert download_body(api, BERLIN, "7", "json", file) == 0
     assert file.getvalue() == b""
-
-
-@pytest.mark.parametrize("half", ["\ud83d", "\ude00"])
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
-def test_half_of_a_pair_is_replaced_in_every_encoding(half: str, encoding: str) -> None:
-    csv_body, json_body = (text.encode(encoding, "surrogatepass") for text in (f"sku\nA{half}\n", f'["A{half}"]'))
-
-    assert [sku for sku, _ in rows_of(framed(csv_body))] == ["A\ufffd"]
-    with sending(framed(json_body)) as url, api_at(url, attempts=1) as api:
-        assert json_object(b'{"data": %s}' % api.get("/user/me").body) == {"data": ["A\ufffd"]}
-
-
-@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
-def test_an_encoding_that_was_not_asked_for_is_named_at_once(coding: str) -> None:
-    answer = framed(JSON, f"Content-Encoding: {coding}")
-
-    with sending(answer) as url, api_at(url) as api:
-        for ask in (lambda: api.get("/user/me"), lambda: download_body(api, BERLIN, "7", "csv", io.BytesIO())):
-            with pytest.raises(
-                ContractViolationError, match=f"{coding.removeprefix('gzip, ')!r}, which was not asked for"
-            ):
-                ask()
-        with pytest.raises(UpstreamUnavailableError, match="not asked for"):
-            TokenEndpoint(url, "id", "secret", "http://127.0.0.1/callback").refresh("r")
 
 
 def test_a_refusal_counts_whatever_its_body() -> None:
@@ -221,25 +150,6 @@ def test_a_report_without_a_certain_end_is_believed_when_it_comes_twice(answers:
 
 
 @pytest.mark.parametrize(
-    ("form", "answers", "problem"),
-    [
-        ("csv", [CLOSED[:-number] for number in range(1, 8)], "whose end is not certain"),
-        ("csv", [LENGTH[:-4]], "no answer"),
-        ("csv", [CHUNKED[:-5]], "no answer"),
-        ("json", [framed(b'[{"sku": "A"}', framing="close")], "unreadable: a body that was cut; it came twice"),
-        ("json", [framed(b'{"data": [{"sku": "A"}')], "unreadable: a body that was cut; it came twice"),
-    ],
-)
-def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answers: list[bytes], problem: str) -> None:
-    for ask in (
-        lambda api: download_report(api, BERLIN, "7", form, "2026-03-10", KeptRows()),
-        lambda api: download_body(api, BERLIN, "7", form, io.BytesIO()),
-    ):
-        with sending(*answers) as url, api_at(url) as api, pytest.raises(SellerPlatformError, match=problem):
-            ask(api)
-
-
-@pytest.mark.parametrize(
     "body",
     [
         b"",
@@ -255,12 +165,3 @@ def test_a_report_that_comes_twice_and_cannot_be_read_is_no_outage(body: bytes) 
     with pytest.raises(ContractViolationError, match=r"GET /reports/download: unreadable: .*; it came twice"):
         rows_of(framed(body), BUSY, framed(body), BUSY)
     assert rows_of(framed(body), LENGTH) == ROWS
-
-
-@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
-@pytest.mark.parametrize("first", ["", "sep={}\r\n"])
-def test_the_separator_of_the_header_is_used(separator: str, first: str) -> None:
-    lines = [["sku ", "product_sales", '"a,b;c|d\te"'], ["CAFÉ-1", "1.50", '"1,2;3|4\t5"'], ["CAFÈ-1", "999.99", ""]]
-    body = first.format(separator) + "".join(f"{separator.join(cells)}\r\n" for cells in lines)
-
-    assert rows_of(framed(body.encode())) == ROWS
