@@ -1,4 +1,4 @@
-"""Tests cost plans with the service: review, writes, reads and files."""
+"""Tests cost plans with the service: review, writes, reads and files, and the job that writes one."""
 
 import json
 from collections.abc import Iterator
@@ -8,18 +8,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.costs.applying import Applied, Patience, apply_plan
 from seller_platform.costs.endpoints import read_periods
+from seller_platform.costs.jobs import cost_job
 from seller_platform.costs.planning import Planned, make_plan
 from seller_platform.costs.plans import CostPlan, WriteState, hold_costs, plan_document, read_plan
 from seller_platform.costs.sheets import Product
 from seller_platform.errors import ContractViolationError, RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.platform import failure_of, resources_of
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.stored_rows import execute
 
@@ -148,3 +151,32 @@ def test_a_period_without_its_first_day_cannot_be_written_again() -> None:
 
     with pytest.raises(ContractViolationError, match="cost_periods of SKU 'A': a period lacks its from_date"):
         read_periods("A", rows)
+
+
+def test_the_job_writes_a_reviewed_plan_and_fails_where_a_cost_is_refused(
+    planner: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    resources = resources_of(planner.shop.warehouse.url, planner.shop.upstream)
+
+    def write(*skus: str) -> tuple[int, dg.ExecuteInProcessResult]:
+        plan = planner.planned({(US, sku): (costs(YEAR, "2.50"),) for sku in skus}).id
+        config = {"ops": {"write": {"config": {"plan": plan, "wait_seconds": 0}}}}
+        with dg.DagsterInstance.ephemeral() as instance:
+            return plan, cost_job().execute_in_process(config, instance, resources=resources, raise_on_error=False)
+
+    refused, reasons = failure_of(write(SKU, "misspelt")[1])
+    plan, written = write(*SKUS)
+
+    assert written.success
+    assert planner.shop.sums(SKUS[2]) == {"2026-01-01..2026-12-31": Decimal("2.50")}
+    (output,) = (event for event in written.all_events if event.is_successful_output)
+    metadata = output.step_output_data.metadata
+    assert (metadata["plan"].value, metadata["skus"].value, metadata["holding"].value) == (plan, 2, 2)
+    writes = metadata["writes"]
+    assert isinstance(writes, dg.TableMetadataValue)
+    assert all(str(each.data["title"]).endswith(", US, USD") for each in writes.records)
+    of_plan = f"SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes WHERE plan = {plan}"
+    assert planner.shop.query(of_plan) == [("holds", "dagster", written.run_id)]
+    assert "'misspelt' of us-1" in refused
+    assert reasons["holding"] == 1

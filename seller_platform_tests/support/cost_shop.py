@@ -71,11 +71,6 @@ class Shop:
             answer = client.post(PATH, params=ACCOUNTS[account].selection, json=body)
             assert answer.status_code == 200, answer.text
 
-    def delete(self, sku: str = SKUS[0], account: str = US) -> None:
-        with self._client(account) as client:
-            answer = client.delete(PATH, params={**ACCOUNTS[account].selection, "sku": sku})
-            assert answer.status_code == 200, answer.text
-
     def query(self, statement: str, **values: object) -> Sequence[Any]:
         return self.warehouse.execute(text(statement), values).all()
 
