@@ -1,23 +1,27 @@
-"""Tests where it is said how many slices differ at most, and the option of `sync` that compares once."""
+"""Tests where it is said how many slices differ at most, and the asset and the option of `sync` that compare."""
 
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
 from sqlalchemy import text
 
 import seller_platform
 from seller_platform.cli.installation import Installation as Opened
 from seller_platform.cli.metrics import WarehouseCollector
+from seller_platform.clocks import using_clock
 from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.sampling.assets import sample_definitions
 from seller_platform.sampling.draws import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.monitoring.metrics import evidence
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.independent_upstream import CLIENT_SECRET
-from seller_platform_tests.support.platform import open_platform
+from seller_platform_tests.support.platform import MONTHS, open_platform
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -84,3 +88,31 @@ def test_a_sample_is_compared_and_says_what_follows(database: Database, database
     assert "compared months that should no longer change with the API" in compared.stderr
     assert database.execute(text("SELECT bool_or(differed) FROM platform.comparisons")).scalar_one() is False
     assert (refused.returncode, "leave out the other options" in refused.stderr) == (2, True)
+
+
+def test_the_asset_says_how_many_slices_differ_or_fails_and_loads_them(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1200")  # for a few comparisons an hour
+    (asset,) = sample_definitions().assets or ()
+    assert isinstance(asset, dg.AssetsDefinition)
+    one_each = "SELECT min(ctid) FROM seller.transactions GROUP BY account"
+    settled = datetime(2040, 6, 20, 12, 40, tzinfo=UTC)
+    with open_platform(database, database_url, tmp_path) as platform:
+        instance, resources = platform.instance, platform.resources
+        platform.discover()
+        with using_clock(lambda: settled):
+            platform.months(dataset_named("transactions"), last=MONTHS[0])
+            database.execute(text(f"UPDATE seller.transactions SET description = 'x' WHERE ctid IN ({one_each})"))
+            database.execute(text("UPDATE platform.accounts SET timezone = timezone || '/Mars'"))
+            unreadable = dg.materialize([asset], instance=instance, resources=resources, raise_on_error=False)
+            database.execute(text("UPDATE platform.accounts SET timezone = replace(timezone, '/Mars', '')"))
+            result = dg.materialize([asset], instance=instance, resources=resources)
+
+    (event,) = result.get_asset_materialization_events()
+    metadata: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
+    assert metadata["sample"].startswith("Since ")
+    assert 0 < metadata["settled_differed"] == metadata["loaded_anew"] < metadata["settled_compared"]
+    assert 0 < metadata["settled_differing_at_most_percent"] <= 100
+    assert not unreadable.success
