@@ -3,23 +3,19 @@
 import json
 import logging
 import os
-from datetime import UTC, datetime
 
 import pytest
 
 from seller_platform.client.http.concurrency import in_threads
-from seller_platform.contract import REFRESHED, Window, dataset_named
+from seller_platform.contract import dataset_named
 from seller_platform.errors import (
-    BudgetTooSmallError,
     ListChangedError,
     ReadingHeldError,
     ReauthorizationRequiredError,
     UpstreamUnavailableError,
 )
-from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform_tests.alerts.shop import KEYS, MARCH, ORDERS, Shop
 from seller_platform_tests.support.command_line import run_here
-from seller_platform_tests.support.receipts import mark_loaded
 
 TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("transactions", "inventory"))
 
@@ -103,20 +99,6 @@ def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -
     assert resolved.startswith(f"Resolved: Held: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03")
 
 
-_NAMED = [f"Möbel Söhne, DE, EUR ({key}), 2026-03" for key in KEYS]
-_DAYS = [f"orders of {key}, 2026-03-01..2026-03-31: " for key in KEYS]
-
-
-def test_what_a_count_found_is_reported(shop: Shop) -> None:
-    shop.load(ORDERS, KEYS[1], MARCH)
-    shop.execute("UPDATE platform.slices SET recounted_rows = 7 WHERE account = :key", key=KEYS[1])
-    shop.send()
-
-    (altered,) = shop.receiver.texts
-    assert "Checks:" not in altered
-    assert altered.startswith(f"Altered: seller/orders of {_NAMED[1]}\n7 rows are stored")
-
-
 def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: Shop) -> None:
     shop.execute("UPDATE platform.grants SET refused = 'it was revoked'")
     shop.send()
@@ -140,31 +122,6 @@ def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: S
         "Resolved: Warning: Expiring: seller/accounts of default",
         "Warning: Expiring: seller/accounts of default",
     ]
-
-
-def test_what_was_not_read_is_reported_not_on_an_accounts_first_day(shop: Shop) -> None:
-    mark_loaded(shop.database, INVENTORY, KEYS[1], Window.day(datetime.now(UTC).date()))
-    mark_loaded(shop.database, ORDERS, KEYS[0], Window.month_of(datetime.now(UTC).date()))
-    shop.execute("UPDATE platform.accounts SET retired_at = now() WHERE key <> :key", key=KEYS[0])
-    shop.execute("UPDATE platform.slices SET current_at = now() - interval '27 hours'")
-
-    assert shop.send() == "no cause is open"
-    shop.execute("UPDATE platform.accounts SET first_seen_at = now() - interval '27 hours'")
-    shop.send()
-
-    late, missing = sorted(shop.receiver.texts)
-    assert late.splitlines()[0] == f"Late: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]})"
-    assert missing.splitlines()[0] == f"Missing: seller/inventory of Möbel Söhne, DE, EUR ({KEYS[0]})"
-    assert "launch the job refresh_now, or run `seller-platform sync`" in late
-    assert "seller/transactions" not in missing
-
-
-def test_what_the_planner_leaves_for_later_is_no_problem(shop: Shop) -> None:
-    too_large = BudgetTooSmallError("default", per_day=10, needed=20)
-    keep_refusal(shop.database, ORDERS, KEYS[0], MARCH, too_large, run_id=None)
-    keep_refusal(shop.database, REFRESHED[0], "default", None, away(), run_id=None)
-
-    assert shop.send() == "2 causes are open"
 
 
 def test_2_000_problems_are_a_few_messages(shop: Shop) -> None:
