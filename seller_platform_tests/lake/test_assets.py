@@ -8,20 +8,16 @@ from deltalake import DeltaTable
 
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.lake.assets import export_asset, export_follower, export_key
-from seller_platform.lake.derived import exported_to
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import partition_key, partitions_for
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.derived.builds import build_partition
 from seller_platform.warehouse.derived.declaration import Mart
-from seller_platform.warehouse.derived.due import partition_states
 from seller_platform.warehouse.derived.registry import MARTS
 from seller_platform.warehouse.readers.relations import SOURCES
 from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform, failure_of
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.shop import mart_named
 from seller_platform_tests.support.ticks import Ticks
 
 ACCOUNTS, ORDERS, BY_DATE = map(dataset_named, ("accounts", "orders", "sales_by_date"))
@@ -107,38 +103,13 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     assert changed == {"export/orders": {str(JANUARY)}}
 
 
-def test_a_table_follows_builds_that_changed_rows_or_are_not_offered(platform: Platform, tmp_path: Path) -> None:
+def test_what_is_not_offered_is_exported_as_nothing_with_its_reason(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
-    profit = mart_named("account_profit_daily")
-
-    def due_after_build_and_export() -> list[int]:
-        counts = []
-        for is_export in (False, True):
-            if is_export:
-                assert _export(platform, tmp_path, profit, JANUARY).success
-            else:
-                build_partition(platform.database, profit, KEYS[0], MONTHS[0], run_id="run")
-            with platform.database.begin() as connection:
-                target = exported_to(profit, str(tmp_path))
-                counts.append(len(partition_states(connection, target, KEYS, MONTHS, only_due=True)))
-        return counts
-
-    first, unchanged = due_after_build_and_export(), due_after_build_and_export()
-    with platform.database.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO seller.daily_product_sales (date, sku, units_ordered, product_sales, local_day, account, "
-            f"load_id, page) VALUES ('2026-01-01', 'A', 1, 1, '2026-01-01', '{KEYS[0]}', 1, 1)"
-        )
-    changed = due_after_build_and_export()
-    exported = DeltaTable(tmp_path / profit.name)
     platform.upstream.missing = (BY_DATE.path,)
     platform.months(BY_DATE, last=MONTHS[0])
+
     assert _export(platform, tmp_path, BY_DATE, JANUARY).success
     facts = newest_metadata(platform.instance, export_key(BY_DATE), str(JANUARY))
-
-    assert (first, unchanged, changed) == ([1, 0], [0, 0], [1, 0])
-    assert exported.partitions() == [{"account": KEYS[0], "month": str(MONTHS[0].start)}]
-    assert exported.to_pyarrow_table()["product_sales"].to_pylist() == [Decimal(1)]
     assert facts["nothing_stored"].startswith("sales_by_date: the upstream does not offer /sales/statistics-dashboard")
     assert facts["rows"] == 0
 

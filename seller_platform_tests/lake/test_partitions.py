@@ -3,11 +3,9 @@
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -340,27 +338,6 @@ def test_a_checkpoint_is_synced_before_the_commits_before_it_go(database: Databa
     assert error is None
 
 
-def test_a_hundred_synced_commits_get_a_checkpoint(database: Database, tmp_path: Path) -> None:
-    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
-    _export(database, tmp_path, MARCH)
-    table, log = DeltaTable(tmp_path / "orders"), tmp_path / "orders" / "_delta_log"
-    while table.version() < 98:
-        table.alter.set_table_properties({"delta.checkpointInterval": "50"})
-    for checkpoint in log.glob("*checkpoint*"):
-        checkpoint.unlink()
-    written = []
-
-    for total in (2, 3):
-        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
-        with recorded(log) as recording:
-            _export(database, tmp_path, MARCH)
-        written.append(sorted(path.name for path in log.glob("*checkpoint*")))
-    synced = [Path(path).name for call, path in recording.calls if call == "fsync"]
-
-    assert written == [[], [f"{100:020}.checkpoint.parquet", "_last_checkpoint"]]
-    assert [name for name in synced if name in (f"{100:020}.json", *written[1])] == [f"{100:020}.json", *written[1]]
-
-
 def _due(database: Database, folder: Path) -> int:
     derived = exported_to(ORDERS, str(folder))
     with database.begin() as connection:
@@ -474,25 +451,6 @@ def test_what_cannot_be_written_or_held_leaves_the_former_rows(database: Databas
     assert isinstance(exported, Exported)
     assert isinstance(absent, NotLoadedError)
     assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2]
-
-
-def test_a_full_disk_of_temporary_files_is_not_taken_for_the_folder(database: Database, tmp_path: Path) -> None:
-    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
-    _export(database, tmp_path, MARCH)
-    _load(database, ORDERS, MARCH, [_order(f"o{number}") for number in range(5_000)])
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limit[1]))
-        (result,) = export_partitions(database, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path)).values()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-
-    assert isinstance(result, SellerPlatformError)
-    assert result.code == "SpoolError"
-    assert f"{tmp_path}/orders: its rows cannot be kept in {tempfile.gettempdir()}" in str(result)
-    assert "make room there" in str(result)
-    assert _stored(tmp_path)["order_total"].to_pylist() == [1]
 
 
 def test_pruning_deletes_replaced_files_after_a_week_and_nothing_else(database: Database, tmp_path: Path) -> None:
