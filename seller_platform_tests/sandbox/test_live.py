@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 from sqlalchemy import text
@@ -111,33 +110,3 @@ def test_an_interrupted_day_is_stored_when_the_sandbox_continues(database: Datab
     assert [step and step.day for step in steps] == [day]
     for name in ("inventory", "warehouse_stock"):
         assert rows(database, f"SELECT max(local_day) FROM seller.{name}") == [(day,)]
-
-
-def test_orders_of_the_present_day_are_listed_when_they_are_placed(database: Database) -> None:
-    options, day = LiveOptions(SINCE, accounts=1, months=1, orders_per_month=900, seed=1), SINCE + timedelta(days=1)
-    times = (f"{day} 06:00", f"{day} 08:00", f"{day} 08:00:59", f"{day} 20:00", f"{day + timedelta(days=1)} 00:10")
-    moments = iter(datetime.fromisoformat(f"{each}-08:00") for each in times)
-    steps, listed = begin(database, options).steps(lambda: next(moments)), []
-    columns = "platform_order_id, sku, purchase_date, order_status, order_total, quantity_ordered"
-
-    for _ in times:
-        next(steps)
-        orders = rows(database, f"SELECT {columns} FROM seller.orders WHERE local_day = '{day}'")
-        listed.append({order: each for order, *each in orders})
-        units = "SELECT sku, sum({}) FROM {} WHERE local_day = '" + str(day) + "' GROUP BY 1 ORDER BY 1"
-        assert rows(database, units.format("quantity_ordered", "seller.orders")) == rows(
-            database, units.format("units_ordered", "seller.daily_product_sales")
-        )
-
-    assert not listed[0]
-    loads = "SELECT dataset, count(*) FROM platform.loads WHERE window_start = :day GROUP BY 1 ORDER BY 1"
-    counted = dict(rows(database, loads.replace(":day", f"'{day}'")))
-    assert (counted["orders"], counted["daily_product_sales"]) == (2, 2)
-    for before, after in pairwise(listed):
-        assert before.items() <= after.items()
-    assert 0 < len(listed[1]) == len(listed[2]) < len(listed[3]) < len(listed[4])
-    assert {status for _, _, status, *_ in listed[3].values()} == {"Pending"}
-    for number in (1, 3):
-        newest = max(datetime.fromisoformat(str(placed)) for _, placed, *_ in listed[number].values())
-        moment = datetime.fromisoformat(f"{times[number]}-08:00")
-        assert moment - timedelta(hours=4) < newest <= moment

@@ -7,7 +7,6 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from seller_platform.errors import RequestError
 from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
@@ -45,17 +44,6 @@ def test_loading_again_gives_the_same_rows_whatever_the_seed_of_hashes(database:
 
     assert contents(database) == first
     assert all(first[table] != other[table] for table in TABLES)
-
-
-def test_an_account_does_not_depend_on_how_many_there_are(database: Database) -> None:
-    query = "SELECT o::text FROM seller.orders o WHERE account = :account ORDER BY 1"
-    few = load_sandbox(database, accounts=2, months=1, orders_per_month=50, today=TODAY)
-    key = few.accounts[1].key
-    before = rows(database, query, account=key)
-
-    load_sandbox(database, accounts=5, months=1, orders_per_month=50, today=TODAY)
-
-    assert rows(database, query, account=key) == before
 
 
 def test_a_day_later_the_past_is_the_same_but_for_late_changes(database: Database) -> None:
@@ -128,9 +116,3 @@ def test_sales_end_yesterday_in_zones_of_accounts(database: Database, moment: st
     sold, counted = (dict(rows(database, query.format(table))) for table in ("daily_product_sales", "inventory"))
     assert sold == last_days
     assert counted == {country: str(date.fromisoformat(day) + timedelta(days=1)) for country, day in last_days.items()}
-
-
-@pytest.mark.parametrize(("months", "today"), [(601, TODAY), (1, date.min), (1, date.max)])
-def test_months_beyond_the_calendar_are_refused(database: Database, months: int, today: date) -> None:
-    with pytest.raises(RequestError, match="cannot be generated"):
-        load_sandbox(database, months=months, today=today)

@@ -35,14 +35,6 @@ def test_every_stamp_is_one_the_zone_itself_would_write(zone: str, day: date, ho
     assert moments[-1] - moments[0] > timedelta(hours=hours) - timedelta(seconds=20)
 
 
-def test_the_hour_that_comes_twice_is_written_with_both_offsets() -> None:
-    local = _day("Europe/Berlin", date(2026, 10, 25))
-
-    twice = {stamp[19:] for second in range(DAY_SECONDS) if "T02:" in (stamp := local.stamp(second))}
-
-    assert twice == {"+02:00", "+01:00"}
-
-
 @pytest.mark.parametrize("zone", sorted({market.timezone for market in MARKETPLACES}))
 def test_days_of_every_marketplace_join(zone: str) -> None:
     days = local_days(zone, date(2024, 1, 1), 3 * 366)
