@@ -257,23 +257,6 @@ def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Doc
     assert host.post(still.json()["access_token"]).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("resource", "scope"), [(None, {}), ("", {"scope": "read"}), ("/", {"scope": "openid offline_access"})]
-)
-def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
-    agents: Served, documents: Documents, resource: str | None, scope: dict[str, str]
-) -> None:
-    host = Host(agents.base_url, documents)
-    named = {} if resource is None else {"resource": f"{agents.base_url}{resource}"}
-
-    pair = host.exchange(host.code(**scope, **named), **named).json()
-    wider = host.exchange(host.code(scope="read reports", **named), **named).json()
-
-    assert (host.post(pair["access_token"]).status_code, pair["scope"]) == (200, "read")
-    assert host.refresh(pair["refresh_token"]).status_code == 200
-    assert agents.status_of(wider["access_token"]) == 200
-
-
 def test_a_client_registered_for_mcp_alone_gets_tokens_of_mcp(agents: Served, documents: Documents) -> None:
     host = Host(agents.base_url, documents)
     host.client_id, _ = add_application(agents.database, "Asker", HERE, resource="/mcp", is_public=True)
@@ -299,16 +282,6 @@ def test_a_code_for_another_resource_is_refused(agents: Served, documents: Docum
     issued_for = f"{base}{asked.removesuffix('/')}"
     assert f"it was issued for the resource {issued_for}, and" in refused.json()["error_description"]
     assert taken.status_code == 200
-
-
-def test_mcp_with_a_slash_is_mcp(agents: Served, documents: Documents) -> None:
-    host = Host(agents.base_url, documents, "/mcp/")
-
-    [answer] = host.ask(("accounts", {}))
-
-    assert not answer.is_error
-    metadata = httpx.get(f"{agents.base_url}/.well-known/oauth-protected-resource/mcp/").json()
-    assert metadata["resource"] == f"{agents.base_url}/mcp/"  # RFC 9728 section 3.3: as the host was given it
 
 
 def test_hostile_requests_get_no_rows_of_others_and_show_no_sql(agents: Served, documents: Documents) -> None:
