@@ -95,7 +95,7 @@ def test_builds_of_a_partition_at_the_same_time_leave_one_set_of_rows(shop: Shop
     assert shop.rows("SELECT count(*) FROM platform.mart_builds") == [(12,)]
 
 
-def test_a_failed_build_leaves_the_partition_as_it_was_and_is_stored_until_it_is_built(shop: Shop) -> None:
+def test_a_failed_build_changes_no_row_and_is_stored_until_it_succeeds(shop: Shop) -> None:
     def tries() -> list[tuple[object, ...]]:
         return shop.rows(
             "SELECT name, account, month, run_id, error, message LIKE '%was not built%', tried_at > failed_since "
@@ -255,6 +255,23 @@ def test_a_mart_is_not_current_after_more_days_were_read_without_a_change(shop: 
         )
     before = _is_current(shop, mart)
     store_receipt(shop.database, dataset_named("daily_product_sales"), ACCOUNT, MONTHS[1], changed=False)
+
+    assert (before, _is_current(shop, mart)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "month"),
+    [
+        ("product_performance_monthly", "daily_product_sales", MONTHS[1]),
+        ("settlement_reconciliation", "transactions", MONTHS[0]),
+        ("settlement_reconciliation", "transactions", MONTHS[3]),
+    ],
+)
+def test_a_mart_follows_months_around_its_own(shop: Shop, name: str, dataset: str, month: Window) -> None:
+    mart = mart_named(name)
+    shop.build(mart)
+    before = _is_current(shop, mart)
+    mark_loaded(shop.database, dataset_named(dataset), ACCOUNT, month)
 
     assert (before, _is_current(shop, mart)) == (True, False)
 

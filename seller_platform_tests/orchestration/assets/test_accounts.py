@@ -258,9 +258,7 @@ def test_an_account_of_two_connections_stays_with_the_one_that_reads_it(installe
     assert installed.keys() == BOTH
 
 
-def test_a_connection_whose_secret_is_not_the_application_s_fails_the_check_until_it_is(
-    installed: Installation,
-) -> None:
+def test_a_connection_with_a_wrong_secret_fails_the_check_until_repaired(installed: Installation) -> None:
     installed.tick()
     application, secret = installed.upstreams["ben"].application, "a-secret-of-before"
     store_upstream(replace(application, client_secret=secret), "ben", installed.database, installed.box)
