@@ -64,6 +64,9 @@ MONTH = Window.month_of(NOW.date() - timedelta(days=3))  # days of the last two 
 KEY = "at-41"
 _CHECKED = {"error": "ERROR", "warning": "WARN"}
 _READ = "UPDATE platform.slices SET current_at = {0}, read_at = {0}"
+_REFUSED, _ISSUED = (f"UPDATE platform.grants SET {column} = {{}}" for column in ("refused", "issued_at"))
+_RETIRED = "UPDATE platform.accounts SET retired_at = {}"
+_ZONE = "UPDATE platform.slices SET time_zone = '{}' WHERE dataset = 'orders'"
 _USED_UP = RequestsUsedUpError("default", per_day=10, renews_at=NOW)
 _CHANGED = {f"order_total {code}": {"before": 1, "after": 4} for code in ("EUR", "USD")}
 _WRITTEN = SellerPlatformError("/lake/orders: cannot be written", step="Make the folder writable.")
@@ -173,8 +176,17 @@ class Case:
 _AGAIN = "UPDATE platform.slices SET error = NULL, message = NULL, failed_since = NULL"
 
 
-def _noted(rows: int) -> dict[str, object]:
-    return {"rows": rows, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
+def _rows(number: int) -> dict[str, object]:
+    return {"rows": number, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}
+
+
+def _noted(kind: str, name: str, value: object, worse: object = None) -> Case:
+    """Return a warning that a load notes, and that the next load ends."""
+
+    def note(noted: object) -> Change:
+        return lambda site: site.note(name, noted)
+
+    return Case(kind, "warning", 0, note(value), None if worse is None else note(worse))
 
 
 def _count_orders(site: Site, *, added: int) -> None:
@@ -218,32 +230,14 @@ CASES = [
     # Three days confirm the total.
     Case("mismatched", "warning", 0, lambda site: site.mismatch(8, 2, 1, 0), lambda site: site.mismatch(7)),
     Case("restated", "warning", 0, lambda site: site.note("was_settled", True, restatement=_CHANGED, currency="EUR")),
-    Case(
-        "moved",
-        "warning",
-        0,
-        lambda site: site.note("moved", {"before": 10, "after": 12}),
-        lambda site: site.note("moved", {"before": 9, "after": 12}),
-    ),
-    Case(
-        "keyless",
-        "warning",
-        0,
-        lambda site: site.note("null_keys", _noted(3)),
-        lambda site: site.note("null_keys", _noted(4)),
-    ),
-    Case("duplicated", "warning", 0, lambda site: site.note("duplicate_keys", 3)),
-    Case("replaced", "warning", 0, lambda site: site.note("replaced_text", _noted(3))),
-    Case("unreadable", "warning", 0, lambda site: site.note("unreadable_values", _noted(3))),
-    Case("overprecise", "warning", 0, lambda site: site.note("excess_digits", _noted(3))),
-    Case(
-        "undeclared",
-        "warning",
-        0,
-        lambda site: site.note("unknown_fields", ["colour"]),
-        lambda site: site.note("unknown_fields", ["colour", "size"]),
-    ),
-    Case("unusual", "warning", 0, lambda site: site.note("unusual_days", {"2026-01-01": {"rows": 1, "expected": 9}})),
+    _noted("moved", "moved", {"before": 10, "after": 12}, {"before": 9, "after": 12}),
+    _noted("keyless", "null_keys", _rows(3), _rows(4)),
+    _noted("duplicated", "duplicate_keys", 3),
+    _noted("replaced", "replaced_text", _rows(3)),
+    _noted("unreadable", "unreadable_values", _rows(3)),
+    _noted("overprecise", "excess_digits", _rows(3)),
+    _noted("undeclared", "unknown_fields", ["colour"], ["colour", "size"]),
+    _noted("unusual", "unusual_days", {"2026-01-01": {"rows": 1, "expected": 9}}),
     Case(
         "unusable",
         "error",
@@ -277,34 +271,10 @@ CASES = [
         f"UPDATE platform.slices SET days_read[1] = NULL WHERE dataset = 'orders' AND month = '{MONTH.start}'",
     ),
     Case("late", "error", 5, _READ.format("now() - interval '27 h'"), end=_READ.format("now()")),
-    Case(
-        "refused",
-        "error",
-        3,
-        "UPDATE platform.grants SET refused = 'it was revoked'",
-        end="UPDATE platform.grants SET refused = NULL",
-    ),
-    Case(
-        "expiring",
-        "warning",
-        0,
-        "UPDATE platform.grants SET issued_at = now() - interval '27 days'",
-        end="UPDATE platform.grants SET issued_at = now()",
-    ),
-    Case(
-        "retired",
-        "note",
-        0,
-        "UPDATE platform.accounts SET retired_at = now()",
-        end="UPDATE platform.accounts SET retired_at = now() - interval '8 days'",
-    ),
-    Case(
-        "rezoned",
-        "warning",
-        0,
-        "UPDATE platform.slices SET time_zone = 'Asia/Tokyo' WHERE dataset = 'orders'",
-        end="UPDATE platform.slices SET time_zone = 'Europe/Berlin'",
-    ),
+    Case("refused", "error", 3, _REFUSED.format("'it was revoked'"), end=_REFUSED.format("NULL")),
+    Case("expiring", "warning", 0, _ISSUED.format("now() - interval '27 d'"), end=_ISSUED.format("now()")),
+    Case("retired", "note", 0, _RETIRED.format("now()"), end=_RETIRED.format("now() - interval '8 days'")),
+    Case("rezoned", "warning", 0, _ZONE.format("Asia/Tokyo"), end=_ZONE.format("Europe/Berlin")),
     Case(
         "differed",
         "warning",

@@ -86,28 +86,6 @@ def test_a_product_that_left_the_stock_keeps_the_name_it_was_sold_under(service:
     assert _pick(by_sku, "buybox_price", "sales_rank", "roi") == [(None, None, None)] * 3
 
 
-def test_fees_are_the_entries_of_that_type_however_they_came_and_went(service: Served) -> None:
-    for amount in ("-1.00", "-1.00", "0.25"):
-        _post(service, "2026-03-01", "Fee", amount, "A")
-    _post(service, "2026-03-01", "Refund", "-7.00", "A")
-    _post(service, "2026-03-01", "Order", "7.00", "A")
-    _post(service, "2026-03-01", "Fee", "-39.99", None)
-
-    def fees() -> list[list[Decimal]]:
-        views = (("date", "day"), ("product", "sku"))
-        return [[row["platform_fees"] for row in _rows(service, view_by=view, group_by=by)] for view, by in views]
-
-    assert fees() == [[Decimal("41.74")], [Decimal("1.75")]]
-    service.execute("DELETE FROM seller.transactions WHERE sku IS NULL OR amount = 0.25")
-    assert fees() == [[Decimal("2.00")]] * 2
-    service.execute("UPDATE seller.transactions SET local_day = '2026-03-02', amount = -3 WHERE amount = -1")
-    assert _pick(_rows(service, view_by="date", group_by="day"), "date", "platform_fees") == [
-        ("2026-03-02", Decimal("6.00"))
-    ]
-    service.execute("TRUNCATE seller.transactions")
-    assert _rows(service, view_by="date", group_by="day") == []
-
-
 def test_a_converted_amount_is_rounded_half_away_from_zero(service: Served) -> None:
     for per_euro, dollars, euros in (
         ("8", "0.04", "0.01"),  # half a cent
