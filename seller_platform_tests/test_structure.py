@@ -13,7 +13,14 @@ from grimp import build_graph
 
 from seller_platform import cli
 from seller_platform.capabilities import capabilities
-from seller_platform_tests.structure.budgets import BUDGETS, lines_by_floor, raised, raised_without_reason
+from seller_platform_tests.structure.budgets import (
+    BUDGETS,
+    MOST_FUNCTIONS_OF_A_PAGE,
+    lines_by_floor,
+    raised,
+    raised_without_reason,
+)
+from seller_platform_tests.structure.page_calls import counted_in_a_new_process
 from seller_platform_tests.structure.source import PRODUCT, ROOT, Module, modules
 
 MOST_MODULES = 16
@@ -68,6 +75,12 @@ def test_few_private_functions_are_called_from_one_place_only() -> None:
     ]
 
     assert 100 * len(once) / len(functions) <= MOST_CALLED_ONCE_PERCENT, "\n".join(once)
+
+
+def test_one_page_of_orders_is_read_by_few_functions() -> None:
+    numbers = counted_in_a_new_process()
+
+    assert [name for name, most in MOST_FUNCTIONS_OF_A_PAGE.items() if numbers[name] > most] == [], numbers
 
 
 def _is_called_once(module: Module, name: str) -> bool:
