@@ -2,6 +2,7 @@
 
 - `lock`: the lock files
 - `release`: the files of a release
+- `site`: the documentation site
 - `regenerate`: all generated files
 - `documentation`: the generated parts of the README and the pages
 - `api_reference`: those about the API over HTTP and in Python
