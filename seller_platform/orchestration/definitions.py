@@ -1,7 +1,5 @@
 """The definitions that Dagster loads."""
 
-import os
-
 import dagster as dg
 
 from seller_platform.commands import use_start
@@ -11,7 +9,6 @@ from seller_platform.orchestration.automation.schedules import PRUNE, delete_old
 from seller_platform.orchestration.component import EXECUTOR, SellerPlatformComponent
 from seller_platform.orchestration.instance.run_launcher import fork_run_workers
 from seller_platform.settings import Settings, read_settings
-from seller_platform.traces import send_traces
 
 
 def definitions_for(settings: Settings) -> dg.Definitions:
@@ -30,6 +27,5 @@ use_start(_SETTINGS.home)
 fork_run_workers()
 if _SETTINGS.log_format == "json":
     write_json_logs()
-send_traces("seller-platform", os.environ)
 
 defs = definitions_for(_SETTINGS)

@@ -52,11 +52,10 @@ from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, start_worker
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
-from seller_platform.traces import flush_traces, send_traces
+from seller_platform.traces import flush_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 OPTIONS = "SELLER_PLATFORM_SERVICE_OPTIONS"
-TRACED_AS = "seller-platform-service"
 
 # Of rows and documents. Pages and answers with tokens hold secrets beside text that the request chooses, so that the
 # compressed length could reveal the secrets (BREACH).
@@ -214,7 +213,6 @@ def _status_route(store: Store) -> Route:
 
 def app_from_environment() -> Starlette:
     """Return the service of a worker, with the database and the options that its parent process has set."""
-    send_traces(TRACED_AS, os.environ)
     return create_app(os.environ[DATABASE_URL], msgspec.json.decode(os.environ[OPTIONS], type=ServiceOptions))
 
 

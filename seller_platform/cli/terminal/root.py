@@ -97,11 +97,6 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
                 sys.excepthook = lambda kind, error, traceback: _LOG.critical(
                     "the command failed: %s", kind.__name__, exc_info=(kind, error, traceback)
                 )
-        if any(name.startswith("OTEL_") for name in os.environ):
-            from seller_platform.traces import send_traces  # commands that send no traces need no OpenTelemetry
-
-            is_service = context.invoked_subcommand == "service"
-            send_traces("seller-platform-service" if is_service else "seller-platform", os.environ)
 
     return seller_platform
 

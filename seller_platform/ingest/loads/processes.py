@@ -32,7 +32,7 @@ from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.logs import are_json, write_json_logs
 from seller_platform.settings import Settings
-from seller_platform.traces import continued_span, flush_traces, send_traces, write_trace_headers
+from seller_platform.traces import flush_traces
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -129,12 +129,10 @@ class LoadingProcesses:
 
     def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
         """Load a slice as `load_slice` does, in one of the processes; where one has died, by the loader."""
-        process, headers = self._idle.get(), dict[str, str]()
-        write_trace_headers(headers)
-        answer = None
+        process, answer = self._idle.get(), None
         try:
             if not process.has_died:
-                answer = process.load(request, loader.now, loader.run_id, headers)
+                answer = process.load(request, loader.now, loader.run_id)
         except (EOFError, OSError):
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)
@@ -178,21 +176,20 @@ def _serve(opening: _Opening, pipe: "Connection[Any, Any]") -> None:
     loader = _begin(opening)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            request, now, run_id, headers = pipe.recv()
+            request, now, run_id = pipe.recv()
             result: tuple[Receipt | None, Exception | None]
             try:
-                with continued_span(headers):
-                    result = replace(loader, now=now, run_id=run_id).load(request), None
+                result = replace(loader, now=now, run_id=run_id).load(request), None
             except Exception as error:  # whatever it is, it is raised where the slice was given
                 if not isinstance(error, SellerPlatformError):
                     error.add_note(traceback.format_exc())
                 result = None, error
-            flush_traces()
             pipe.send(result)
+    flush_traces()
 
 
 def _begin(opening: _Opening) -> SliceLoader:
-    """Return what loads slices; messages, logs and spans are as in the process that gives them."""
+    """Return what loads slices; messages and logs are as in the process that gives them."""
 
     def end_with_parent() -> None:
         """End this process with the one that gives slices, however that ends; PostgreSQL undoes its load."""
@@ -213,8 +210,6 @@ def _begin(opening: _Opening) -> SliceLoader:
         use_demo_start()
     if opening.logs_json:
         write_json_logs()
-    if any(name.startswith("OTEL_") for name in os.environ):
-        send_traces("seller-platform", os.environ)
     apis = StoredApis(settings, database, secret_box(settings.home, settings.secret_key), shared=opening.requests)
     return SliceLoader(database, apis, utc_now())
 

@@ -20,7 +20,6 @@ from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform_tests.support.broken_connection import BERLIN, Broken
-from seller_platform_tests.support.collector import collector
 from seller_platform_tests.support.independent_upstream import CLIENT_SECRET, MONTHS, open_independent_upstream
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.stored_rows import count_rows
@@ -130,18 +129,6 @@ def test_errors_of_processes_come_back(connected: Connected) -> None:
 
     assert refused.value.status == 404
     assert (unknown.value.key, unknown.value.exit_code) == ("xx-9", 2)
-
-
-def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
-    with collector() as kept:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", kept.url)
-        with connected.processes() as processes:
-            processes.load(request_of("transactions", MONTHS[0]), SliceLoader(connected.database, never, NOW))
-
-    (load,) = kept.named("load transactions", service="seller-platform")
-    requests = kept.named("GET /sales/transactions")
-    assert load.attributes["seller_platform.rows"] == 3
-    assert {request.parent_id for request in requests} == {load.span_id}
 
 
 def test_without_the_processes_this_one_loads(connected: Connected, caplog: pytest.LogCaptureFixture) -> None:
