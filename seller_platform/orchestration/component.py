@@ -103,7 +103,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     datasets: Sequence[str] | None = Field(
         default=None,
         description="The names of the datasets to read, besides the accounts; by default all. A mart is left out if "
-        "one of its inputs is. `coverage` (a heat map), `orders_today` (a schedule) and `sample` "
+        "one of its inputs is. `coverage` (an asset), `orders_today` (a schedule) and `sample` "
         "(comparisons at random, in a component that reads all accounts) may be named, too.",
     )
     history_start: Annotated[date | None, dg.Resolver(_day, model_field_type=str | None)] = Field(

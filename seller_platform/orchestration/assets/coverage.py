@@ -8,7 +8,6 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import REFRESHED, Dataset
-from seller_platform.orchestration.charts import heat_map
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
@@ -18,11 +17,12 @@ from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceS
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
+_MOST_ACCOUNTS = 40
 
 _DOC = """
 What is stored of every account, by dataset and month, and how old it is.
 
-The heat map of the last materialization has the accounts with most gaps first. Its numbers are plotted over time:
+The table of the last materialization has the accounts with most gaps. The other numbers are plotted over time:
 `slices_missing` should be 0, and `oldest_hours` at most 26.
 
 **Repair:** backfill the failed and missing partitions of the dataset that has gaps; materialize those that are
@@ -68,16 +68,25 @@ def _metadata(
 
 
 def metadata_of(states: SliceStates, now: datetime) -> dict[str, dg.MetadataValue | int | float]:
-    """Return the heat map and the counts."""
-    listed = {account.key for account in states.accounts}
-    counts = Counter(
-        state for dataset in states.datasets for account in listed for state in states.of_pair(dataset, account)
-    )
-    ages = [(now - moment).total_seconds() / 3600 for pair, moment in states.read_at.items() if pair[1] in listed]
+    """Return how many slices are in each state, of all accounts, and as a table of those with most problems."""
+    counts = {
+        account.key: Counter(state for each in states.datasets for state in states.of_pair(each, account.key))
+        for account in states.accounts
+    }
+    ages = [(now - moment).total_seconds() / 3600 for pair, moment in states.read_at.items() if pair[1] in counts]
+    worst = sorted(states.accounts, key=lambda account: (-states.problems_of(account.key), account.key))
+    rows = [
+        dg.TableRecord(
+            {"account": each.label or each.key, **{state.value: counts[each.key][state] for state in SliceState}}
+        )
+        for each in worst[:_MOST_ACCOUNTS]
+    ]
+    columns = [dg.TableColumn("account"), *(dg.TableColumn(state.value, "int") for state in SliceState)]
+    total = sum(counts.values(), Counter[SliceState]())
     return {
-        "heat_map": dg.MetadataValue.md(heat_map(states, now)),
-        "accounts": len(states.accounts),
-        "slices": sum(counts.values()),
-        **{f"slices_{state}": counts[state] for state in SliceState},
+        "worst_accounts": dg.MetadataValue.table(rows, dg.TableSchema(columns)),
+        "accounts": len(counts),
+        "slices": total.total(),
+        **{f"slices_{state}": total[state] for state in SliceState},
         "oldest_hours": round(max(ages, default=0.0), 1),
     }
