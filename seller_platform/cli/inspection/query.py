@@ -21,22 +21,10 @@ from seller_platform.warehouse.schema.readers import reader_url
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _FLOATS = ("float4", "float8")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
-_OPTION = re.compile(r"--[a-z-]*(=.*)?")
 
 
-class _StatementCommand(click.Command):
-    """A command whose argument may begin with a comment of SQL, which has the form of an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the statement behind all options."""
-        typed = args[: args.index("--")] if "--" in args else args
-        statements = [word for word in typed if word.startswith("--") and not _OPTION.fullmatch(word)]
-        if statements:
-            args = [*(word for word in args if word not in statements), "--", *statements]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_StatementCommand)
+# A statement may begin with a comment, which has the form of an option.
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("statement", required=False)
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the statement from a file."

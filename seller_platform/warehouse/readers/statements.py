@@ -21,10 +21,8 @@ from seller_platform.warehouse.postgres.programs import READER
 from seller_platform.warehouse.schema.readers import open_reading
 
 ROWS_PER_BLOCK = 2_000
-_SHOWN = 70
-"""How many characters of a line are shown around an error."""
-
-_CURSOR = "DECLARE shown NO SCROLL CURSOR FOR "
+_CURSOR = "DECLARE shown NO SCROLL CURSOR FOR\n"
+_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 _FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
 # Statements that have no cursor, and few rows.
 # Before Python 3.11.5 a group must not be possessive.
@@ -73,7 +71,7 @@ def open_result(url: str, statement: str, *, seconds: float) -> Iterator[Result]
             refused the statement, or it took too long, also while blocks are read.
     """
     if not statement.strip():
-        raise statement_error("there is no statement", statement)
+        raise statement_error("there is no statement")
     with open_reading(url, seconds=seconds, connections=1) as database, database.connect() as connection:
         driver = driver_of(connection)
         login, is_reader = driver.execute(_IS_READER, [READER]).fetchone() or (None, False)
@@ -92,7 +90,7 @@ def open_result(url: str, statement: str, *, seconds: float) -> Iterator[Result]
 def _executed(driver: psycopg.Connection[Any], statement: str, time_limit: str) -> Result:
     has_cursor = _WITHOUT_CURSOR.match(statement) is None
     prefix = _CURSOR if has_cursor else ""
-    with _own_errors(statement, offset=len(prefix)):
+    with _own_errors(statement, prefix):
         # A prepared statement is a single one; without, PostgreSQL would execute several with semicolons between them.
         cursor = driver.execute(prefix + statement, prepare=True)
         if has_cursor:
@@ -133,48 +131,35 @@ def _texts(result: Any) -> list[tuple[Value, ...]]:
 
 
 @contextmanager
-def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
-    """Turn PostgreSQL's errors about a statement into ours, with the position in the text that a person wrote."""
+def _own_errors(statement: str, prefix: str = "") -> Iterator[None]:
+    """Turn PostgreSQL's errors about a statement into ours, with the line of the text that a person wrote.
+
+    Args:
+        prefix: The lines that were put before the statement.
+    """
     try:
         yield
     except psycopg.errors.QueryCanceled as error:
-        hint = "Give it more seconds with --timeout"
-        raise statement_error("it took too long, and was cancelled", statement, hint=hint) from error
+        raise statement_error("it took too long, and was cancelled. Give it more seconds with --timeout.") from error
     except psycopg.errors.AdminShutdown as error:
-        problem = "PostgreSQL ended its session, as it does for a lock that a load waits for"
-        raise statement_error(problem, statement) from error
+        raise statement_error("PostgreSQL ended its session, as it does for a lock that a load waits for") from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise _forbidden(error.diag.message_primary or "permission denied") from error
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
-        position = int(error.diag.statement_position or 0) - offset
+        position = int(error.diag.statement_position or 0) - len(prefix)
         if isinstance(error, psycopg.errors.SyntaxError) and position > 0 and not statement[: position - 1].strip():
             raise _forbidden("queries only read: give a SELECT, a WITH, a TABLE or VALUES") from error
         if "multiple commands" in str(error):
-            raise statement_error("there are several statements; give a single one", statement) from error
-        problem, advice = error.diag.message_primary or str(error), error.diag.message_hint
-        raise statement_error(problem, statement, position=position if position > 0 else None, hint=advice) from error
+            raise statement_error("there are several statements; give a single one") from error
+        lines = prefix.count("\n")
+        raise statement_error(_LINE.sub(lambda line: f"LINE {int(line[1]) - lines}:", str(error))) from error
 
 
-def statement_error(
-    problem: str, statement: str = "", *, position: int | None = None, hint: str | None = None
-) -> RequestError:
-    """Return the error of a statement that PostgreSQL refused.
-
-    The message shows the line with the problem.
-    """
-    lines = [problem]
-    if position is not None:
-        before = statement[: position - 1]
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
-        lines = [f"{problem}, line {line}, column {column + 1}"]
-        first = max(0, column - _SHOWN // 2)
-        shown = statement.split("\n")[line - 1].replace("\t", " ")[first : first + _SHOWN]
-        lines += [f"  {shown}", f"  {' ' * (column - first)}^"]
-    if hint:
-        lines.append(f"Hint: {hint.removesuffix('.')}.")
-    return RequestError("\n".join(lines), code="StatementError")
+def statement_error(problem: str) -> RequestError:
+    """Return the error of a statement that PostgreSQL refused."""
+    return RequestError(problem, code="StatementError")
 
 
 def _forbidden(problem: str) -> RequestError:

@@ -103,15 +103,15 @@ def test_an_error_shows_its_position_and_a_hint(url: str) -> None:
     message = _refused(url, "SELECT account,\n       platform_order\nFROM seller.orders")
 
     assert message.splitlines() == [
-        'column "platform_order" does not exist, line 2, column 8',
-        "         platform_order",
-        "         ^",
-        'Hint: Perhaps you meant to reference the column "orders.platform_order_id".',
+        'column "platform_order" does not exist',
+        "LINE 2:        platform_order",
+        "               ^",
+        'HINT:  Perhaps you meant to reference the column "orders.platform_order_id".',
     ]
 
 
 def test_a_statement_that_takes_too_long_is_cancelled(url: str) -> None:
-    assert "took too long, and was cancelled\nHint: Give it more seconds with --timeout." in _refused(
+    assert "took too long, and was cancelled. Give it more seconds with --timeout." in _refused(
         url, "SELECT pg_sleep(20)", "--timeout", "0.1"
     )
 
@@ -152,7 +152,7 @@ def test_two_columns_of_one_name_are_refused(url: str, form: tuple[str, ...]) ->
 def test_a_statement_may_begin_with_a_comment(url: str, statement: str) -> None:
     for words in ([statement, "--csv"], ["--csv", statement], ["--csv", "--", statement]):
         assert _query(url, *words).stdout == "n\n1\n"
-    assert "No such option '--cvs'" in _query(url, "--cvs", statement).stderr
+    assert "Got unexpected extra argument" in _query(url, "--cvs", statement).stderr
 
 
 def test_a_statement_runs_as_a_login_that_owns_nothing(url: str) -> None:
