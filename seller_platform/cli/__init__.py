@@ -11,7 +11,6 @@
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
-- `completion`: the names that a shell completes
 - `doctor`: the checks of `seller-platform doctor`
 - `docs`: shows pages of documentation
 - `dbt`: sources and staging views for a dbt project

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seller_platform.capabilities import capabilities, referred
-from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import (
     Installation,
     open_served_installation,
@@ -139,16 +138,10 @@ account_option = click.option(
     "chosen_accounts",
     multiple=True,
     metavar="NAME",
-    shell_complete=account_keys,
     help="Only the account of this key, title, or seller and marketplace; may be repeated.",
 )
 dataset_option = click.option(
-    "--dataset",
-    "chosen_datasets",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=dataset_names,
-    help="Only this dataset; may be repeated.",
+    "--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated."
 )
 
 of_slices = (account_option, dataset_option)

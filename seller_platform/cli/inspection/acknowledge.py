@@ -4,7 +4,6 @@ from datetime import date
 
 import click
 
-from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.months import Month
@@ -27,8 +26,8 @@ class AcknowledgeDocument(Document, frozen=True):
 
 @click.command()
 @click.argument("kind")
-@click.argument("dataset", required=False, shell_complete=dataset_names)
-@click.argument("account", required=False, shell_complete=account_keys)
+@click.argument("dataset", required=False)
+@click.argument("account", required=False)
 @click.option("--month", type=Month(), help="Only this month.")
 @click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="The last day; by default it has none.")
 @click.option("--note", metavar="TEXT", help="Why it is no problem.")

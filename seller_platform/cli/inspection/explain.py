@@ -6,7 +6,6 @@ from decimal import Decimal
 import click
 
 from seller_platform.capabilities import capabilities, referred
-from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option, moment_text, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
@@ -55,11 +54,9 @@ class ExplainDocument(Document, frozen=True):
 
 
 @click.command()
-@click.argument("dataset", shell_complete=dataset_names)
+@click.argument("dataset")
 @click.argument("key", nargs=-1, required=True)
-@click.option(
-    "--account", metavar="NAME", shell_complete=account_keys, help="Of one account only, by its key or title."
-)
+@click.option("--account", metavar="NAME", help="Of one account only, by its key or title.")
 @json_option(ExplainDocument)
 def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: Output) -> None:
     """Show the source of a stored row: request, page, time, run and restatements.

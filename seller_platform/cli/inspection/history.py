@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from seller_platform.capabilities import contributed
-from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.installation import open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Output, json_option, moment_text, printable, with_title
@@ -47,8 +46,8 @@ class DiffDocument(Changes, frozen=True):
 
 
 @click.command()
-@click.argument("dataset", shell_complete=dataset_names)
-@click.argument("account", shell_complete=account_keys)
+@click.argument("dataset")
+@click.argument("account")
 @click.argument("month", required=False, type=Month())
 @click.option(
     "--since",
