@@ -502,23 +502,13 @@ class WarehouseUnavailableError(WarehouseError, with_step=True):
         super().__init__(f"PostgreSQL at {where} cannot be used: {problem}")
 
 
-class MissingRightError(WarehouseError):
-    """The user of the database lacks a right.
-
-    Attributes:
-        right: The missing right and its object.
-        grant: The statement that grants the right, if there is one.
-    """
+class MissingRightError(WarehouseError, with_step=True):
+    """The user of the database lacks a right."""
 
     next_step = (
         "Let the user that created the tables, or an administrator of the server, grant the right in psql, or name "
         "that user in the URL of the database."
     )
-
-    def __init__(self, where: str, right: str, grant: str | None, problem: str) -> None:
-        self.right, self.grant = right, grant
-        step = f"{self.next_step} The line for psql:\n  {grant};" if grant else self.next_step
-        super().__init__(f"the user of {where} lacks {right} (PostgreSQL: {problem})", step=step)
 
 
 class DatabaseFullError(WarehouseError, with_step=True):

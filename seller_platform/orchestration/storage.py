@@ -36,7 +36,7 @@ from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
-from seller_platform.warehouse.postgres.urls import place_of, user_of
+from seller_platform.warehouse.postgres.urls import place_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -132,8 +132,7 @@ class PooledScheduleStorage(_StoragePart, PostgresScheduleStorage):
 def _raise_if_full(context: ExceptionContext) -> None:
     """Name a full disk. Dagster prints errors of its storage before ours, with statements and all their values."""
     if context.engine is not None:
-        url = context.engine.url
-        refusal = refusal_of(context.original_exception, where=place_of(url), user=user_of(url))
+        refusal = refusal_of(context.original_exception, where=place_of(context.engine.url))
         if isinstance(refusal, DatabaseFullError):
             raise refusal from context.original_exception
 

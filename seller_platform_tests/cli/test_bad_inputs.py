@@ -60,7 +60,7 @@ SETTINGS = [
     Bad("status", "Connection refused", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x"}),
     Bad("prune", "/absent has no tables of Seller Platform", USAGE, {DATABASE: "{server}/absent{socket}"}),
     Bad("status", 'role "absent" does not exist', FAILED, {DATABASE: "{url}&user=absent"}),
-    Bad("status", "lacks USAGE on the schema platform", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),
+    Bad("status", "lacks a right: permission denied for schema platform", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),
     Bad("doctor", "not met: schema", CHECK, {DATABASE: f"{{url}}&user={ROLE}"}),
     Bad("migrate", f"{HOME}", variables={HOME: "{file}"}),
     Bad("status", "a user that this machine does not have", variables={HOME: "~absent-user/x"}),

@@ -7,7 +7,16 @@ import click
 
 from seller_platform.capabilities import contributed
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import DoctorDocument, Finding, examined, fail, ok, report_findings, warn
+from seller_platform.cli.doctor.findings import (
+    DoctorDocument,
+    Finding,
+    examined,
+    fail,
+    failed,
+    ok,
+    report_findings,
+    warn,
+)
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.installation import command_settings, note_home, served_upstream
 from seller_platform.cli.output import Output, json_option
@@ -109,10 +118,7 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     migrate = "`seller-platform migrate`"
     schema, newest = health.schema, revisions()[-1]
     if missing := health.missing_right:
-        step = "name the user that created it in SELLER_PLATFORM_DATABASE_URL, or grant this user the same rights"
-        if missing.grant is not None:
-            step += f": `{missing.grant};`"
-        yield fail("schema", f"this user may not read it: it lacks {missing.right}", step)
+        yield failed("schema", missing)
     elif schema is None:
         if health.may_create:
             yield warn("schema", "there is none yet", migrate)

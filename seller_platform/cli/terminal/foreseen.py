@@ -8,29 +8,26 @@ from pathlib import Path
 from seller_platform.errors import SellerPlatformError, full_disk, unusable_home
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, has_database
-from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.root_user import DATA
-from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 
 def foreseen_error(error: BaseException) -> SellerPlatformError | None:
     """Return the error that names cause and next step; None for bugs of this program."""
     settings, seen = None, set()
     cause: BaseException | None = error
-    database = {"where": "the database", "user": SUPERUSER}
+    where = "the database"
     with suppress(SellerPlatformError):
         settings = read_settings()
         if settings.database_url is not None:
-            url = parsed_url(settings.database_url.get_secret_value())
-            database = {"user": user_of(url), "where": place_of(url)}
+            where = place_of(parsed_url(settings.database_url.get_secret_value()))
         elif has_database(settings.home):
-            data = settings.home / EMBEDDED_FOLDER / DATA
-            database["where"] = str(data.resolve() / WAREHOUSE)
+            where = str((settings.home / EMBEDDED_FOLDER / DATA).resolve() / WAREHOUSE)
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, SellerPlatformError):
             return cause
-        if refusal := refusal_of(cause, **database):
+        if refusal := refusal_of(cause, where=where):
             return refusal
         if isinstance(cause, OSError) and (of_file := _error_of_file(cause, settings)):
             return of_file

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.refusals import first_line, refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
-from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 DAGSTER_SCHEMA = "dagster"
 """The schema of Dagster's tables. Its storage names it for each connection, so that no search path decides."""
@@ -109,7 +109,7 @@ class Database:
             raise WarehouseUnavailableError(self.where, first_line(error)) from error
 
     def _refusal(self, error: Exception) -> WarehouseError | None:
-        return refusal_of(error, where=self.where, user=user_of(self.engine.url))
+        return refusal_of(error, where=self.where)
 
     @property
     def where(self) -> str:

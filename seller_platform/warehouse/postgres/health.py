@@ -44,7 +44,7 @@ class DatabaseHealth:
         unsafe: The settings of durability that are off for this user and database: `fsync`, `full_page_writes`,
             `synchronous_commit`.
         schema: The version of the tables; None where there are none yet, or none that may be read.
-        missing_right: The right that reading them lacks.
+        missing_right: That this user may not read them.
     """
 
     major: int

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -20,15 +19,9 @@ _LOST = (None, "57P01", "57P02", "57P03", "58030")
 _LOG_SEGMENT_BYTES = 16 << 20
 """PostgreSQL stops where it has no room for the next file of its write-ahead log."""
 _FULL_WORDS = (os.strerror(errno.ENOSPC), "Check free disk space", "wrote only")
-_DENIED = re.compile(r"permission denied for (?:foreign )?(?P<kind>[a-z ]+?) (?P<name>\S+)$")
-_OWNED = re.compile(r"must be owner of (?P<kind>[a-z ]+?) (?P<name>\S+)$")
-_VERB = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b")
-_TABLES = ("table", "view", "materialized view")
-_NOUNS = {**dict.fromkeys(_TABLES, ""), "schema": "SCHEMA ", "database": "DATABASE ", "sequence": "SEQUENCE "}
-"""What GRANT says before the name of an object, by its kind."""
 
 
-def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError | None:
+def refusal_of(error: BaseException, *, where: str) -> WarehouseError | None:
     """Return the error for a refusal of PostgreSQL, by any driver, of what a user wants; None for another error."""
     driver = getattr(error, "orig", None) or error
     # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
@@ -54,9 +47,7 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
             step="Raise max_locks_per_transaction of the server and restart it, or choose fewer partitions.",
         )
     if state == _MISSING_RIGHT:
-        statement = getattr(error, "statement", None)
-        right, grant = _missing_right(message, statement if isinstance(statement, str) else "")
-        return MissingRightError(where, right, f"{grant} TO {quoted(user)}" if grant else None, message)
+        return MissingRightError(f"the user of {where} lacks a right: {message}")
     return None
 
 
@@ -85,35 +76,3 @@ def local_data(where: str) -> Path | None:
     with suppress(OSError, StopIteration):
         return next(folder for folder in (sockets, (sockets / DATA_LINK).resolve()) if (folder / "PG_VERSION").exists())
     return None
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it, in quotation marks where it needs them."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
-
-
-def _missing_right(message: str, statement: str) -> tuple[str, str | None]:
-    """Return the right with its object, and the start of the statement that grants it.
-
-    PostgreSQL names a table without its schema, and not the right. Both are in the statement.
-    """
-    if owned := _OWNED.search(message):
-        return f"the ownership of the {owned['kind']} {_qualified(owned['name'], statement)}", None
-    denied = _DENIED.search(message)
-    if denied is None:
-        return "a right", None
-    kind, name = denied["kind"], _qualified(denied["name"], statement)
-    if kind not in _NOUNS:
-        return f"a right on the {kind} {name}", None
-    statement = statement.lstrip().upper()
-    verb, of_schema = _VERB.match(statement), "CREATE" if statement.startswith("CREATE") else "USAGE"
-    rights = {"schema": of_schema, "database": "CREATE", "sequence": "USAGE"}
-    right = rights.get(kind) or (verb[1] if verb else "SELECT")
-    target = ".".join(map(quoted, name.split(".")))
-    return f"{right} on the {kind} {name}", f"GRANT {right} ON {_NOUNS[kind]}{target}"
-
-
-def _qualified(name: str, statement: str) -> str:
-    """Return a name with the schema that a statement names before it."""
-    match = re.search(rf'"?(\w+)"?\."?{re.escape(name)}"?(?!\w)', statement)
-    return f"{match[1]}.{name}" if match else name

@@ -42,11 +42,6 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
     raise InvalidSettingError(name, problem)
 
 
-def user_of(url: sqlalchemy.URL) -> str:
-    """Return the user that a URL names, before the host or as a parameter."""
-    return str(url.query.get("user", url.username or ""))
-
-
 def place_of(url: sqlalchemy.URL) -> str:
     """Return the host and the name of a database, without user and password."""
     return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"

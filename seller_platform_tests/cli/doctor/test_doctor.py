@@ -153,9 +153,9 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, schema=None), FindingLevel.WARN, "there is none yet"),
         (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not create it"),
         (
-            replace(SOUND, schema=None, missing_right=MissingRightError("host/name", "SELECT", None, "denied")),
+            replace(SOUND, schema=None, missing_right=MissingRightError("the user lacks a right: denied")),
             FindingLevel.FAIL,
-            "this user may not read it: it lacks SELECT",
+            "the user lacks a right: denied",
         ),
         (replace(SOUND, schema=SchemaVersion("9999", "9999")), FindingLevel.FAIL, "9999 is unknown to this program"),
     ],

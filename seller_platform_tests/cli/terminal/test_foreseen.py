@@ -35,31 +35,18 @@ def restricted(database: Database) -> Iterator[Database]:
 
 
 @pytest.mark.parametrize(
-    ("statement", "right", "grant"),
+    ("statement", "problem"),
     [
-        ("SELECT * FROM seller.orders", "SELECT on the table seller.orders", "SELECT ON seller.orders"),
-        ("DELETE FROM platform.loads", "DELETE on the table platform.loads", "DELETE ON platform.loads"),
-        ("SELECT * FROM marts.account_profit_daily", "USAGE on the schema marts", "USAGE ON SCHEMA marts"),
-        ("CREATE TABLE seller.other (a int)", "CREATE on the schema seller", "CREATE ON SCHEMA seller"),
-        ("ALTER TABLE seller.orders ADD other int", "the ownership of the table seller.orders", None),
+        ("DELETE FROM platform.loads", "permission denied for table loads"),
+        ("CREATE TABLE seller.other (a int)", "permission denied for schema seller"),
+        ("ALTER TABLE seller.orders ADD other int", "must be owner of table orders"),
     ],
 )
-def test_a_missing_right_is_named_with_the_line_that_grants_it(
-    restricted: Database, statement: str, right: str, grant: str | None
-) -> None:
-    with pytest.raises(MissingRightError) as raised, restricted.begin() as connection:
+def test_a_missing_right_is_named(restricted: Database, statement: str, problem: str) -> None:
+    with pytest.raises(MissingRightError, match=problem) as raised, restricted.begin() as connection:
         connection.execute(text(statement))
 
-    assert raised.value.right == right
-    assert raised.value.grant == (grant and f'GRANT {grant} TO "{ROLE}"')
-    assert (grant or "grant the right") in str(raised.value)
-
-
-def test_a_schema_that_may_not_be_created_names_the_right_on_the_database(restricted: Database) -> None:
-    with pytest.raises(MissingRightError) as raised, restricted.begin() as connection:
-        connection.execute(text("CREATE SCHEMA other"))
-
-    assert str(raised.value.grant).startswith("GRANT CREATE ON DATABASE ")
+    assert "grant the right in psql" in str(raised.value)
 
 
 @pytest.mark.parametrize(
