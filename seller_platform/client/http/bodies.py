@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 
 import httpx
 from xxhash import xxh3_128
@@ -15,7 +14,7 @@ from seller_platform.client.http.responses import PassingFault, RawAnswer, answe
 from seller_platform.client.http.retries import RequestClock
 from seller_platform.errors import ContractViolationError, CutBodyError, UnreadableBodyError
 
-ACCEPT_ENCODING = "gzip, deflate"
+ACCEPT_ENCODING = "gzip"
 LARGEST_JSON_BYTES = 512 << 20
 
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
@@ -85,8 +84,8 @@ def decoded_pieces(response: httpx.Response, name: str, limits: BodyLimits, cloc
     assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
     pieces = received = bounded(response.stream, sent)
     for coding in map(str.strip, reversed(response.headers.get("Content-Encoding", "").lower().split(","))):
-        if coding in ("gzip", "x-gzip", "deflate"):
-            pieces = bounded(_inflated(pieces, coding))
+        if coding in ("gzip", "x-gzip"):
+            pieces = bounded(_inflated(pieces))
         elif coding not in _NO_CODINGS and not _is_charset(coding):  # some name a charset there
             problem = f"its body has the Content-Encoding {coding!r}, which was not asked for: only {ACCEPT_ENCODING}"
             raise ContractViolationError(name, problem)
@@ -100,43 +99,35 @@ def decoded_pieces(response: httpx.Response, name: str, limits: BodyLimits, cloc
         raise PassingFault(error.problem, digest=sent.digest()) from None
 
 
-def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
-    """Yield what compressed pieces contain: members of gzip (RFC 1952), or deflate with or without its frame.
-
-    Zeros after a member are ignored, as by gzip itself.
+def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what compressed pieces contain: members of gzip (RFC 1952), and zeros after them, which are ignored.
 
     Raises:
         UnreadableBodyError: They are damaged, cut, or followed by something else.
     """
     inflater = None
-    if coding == "deflate":  # which is recognized by two bytes
-        pieces = filter(None, pieces)
-        pieces = chain([next(pieces, b"") + next(pieces, b"")], pieces)
     for compressed in pieces:
         data, is_full = compressed, False
         while data or is_full:
             if inflater is not None and inflater.eof:
-                data = data if coding == "deflate" else data.lstrip(b"\0")
+                data = data.lstrip(b"\0")
                 if not data:
                     break
-                if coding == "deflate" or data[0] != _GZIP_START:
-                    raise UnreadableBodyError(f"a {coding} body with something after its end")
+                if data[0] != _GZIP_START:
+                    raise UnreadableBodyError("a gzip body with something after its end")
                 inflater = None
             if inflater is None:
-                # Many servers send deflate without the frame that RFC 1950 requires.
-                is_framed = data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2].ljust(2), "big") % 31 == 0
-                deflate = zlib.MAX_WBITS if is_framed else -zlib.MAX_WBITS
-                inflater = zlib.decompressobj(deflate if coding == "deflate" else zlib.MAX_WBITS | 16)
+                inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
             try:
                 piece = inflater.decompress(data, _PIECE)
             except zlib.error:
-                problem = f"a body that is no {coding}, as its Content-Encoding says, or is damaged"
+                problem = "a body that is no gzip, as its Content-Encoding says, or is damaged"
                 raise UnreadableBodyError(problem) from None
             yield piece
             is_full = len(piece) == _PIECE and not inflater.eof
             data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
     if inflater is not None and not inflater.eof:
-        raise CutBodyError(f"a {coding} body that was cut")
+        raise CutBodyError("a gzip body that was cut")
 
 
 def utf_8_of(body: bytes, charset: str | None, name: str) -> bytes:

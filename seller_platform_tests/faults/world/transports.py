@@ -1,7 +1,6 @@
 """How the bytes of an answer are framed, encoded, cut, delayed and refused."""
 
 import gzip
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -56,10 +55,6 @@ def _half(body: bytes) -> bytes:
     return body[: len(body) // 2]
 
 
-def _raw_deflate(body: bytes) -> bytes:
-    return zlib.compress(body, wbits=-15)
-
-
 def _members(body: bytes) -> bytes:
     return gzip.compress(_half(body)) + gzip.compress(body[len(body) // 2 :])
 
@@ -81,9 +76,7 @@ TRANSPORTS: dict[str, Transport] = {
     "gzip to the end": Transport(_sent("close", "x-gzip", gzip.compress)),
     "gzip in two members": Transport(_sent("length", "gzip", _members)),
     "gzip with zeros after it": Transport(_sent("length", "gzip", lambda body: gzip.compress(body) + bytes(512))),
-    "deflate": Transport(_sent("length", "deflate", zlib.compress)),
-    "deflate without a header": Transport(_sent("length", "deflate", _raw_deflate)),
-    "two encodings": Transport(_sent("length", "deflate, gzip", lambda body: gzip.compress(zlib.compress(body)))),
+    "two encodings": Transport(_sent("length", "gzip, gzip", lambda body: gzip.compress(gzip.compress(body)))),
     "no encoding, by name": Transport(_sent("length", "identity")),
     "204 without rows": Transport(_empty_as(204), commands=(Command.SYNC,)),
     "205 without rows": Transport(_empty_as(205), commands=(Command.SYNC,)),
@@ -93,10 +86,6 @@ TRANSPORTS: dict[str, Transport] = {
     "once to the end, cut in a cell": Transport(_sent("close", encode=lambda body: body.rstrip()[:-3]), 1),
     "once gzip, cut": Transport(_sent("length", "gzip", lambda body: _half(gzip.compress(body))), 1),
     "once gzip, cut in its second member": Transport(_sent("length", "gzip", lambda body: _members(body)[:-5]), 1),
-    "once deflate, cut": Transport(_sent("length", "deflate", lambda body: _half(zlib.compress(body))), 1),
-    "once deflate without a header, cut": Transport(
-        _sent("close", "deflate", lambda body: _half(_raw_deflate(body))), 1
-    ),
     "once a reset": Transport(reset_in_the_body(), 1),
     "once a page of HTML": Transport(html_page(), 1),
     "once a redirect to a login": Transport(status(302, headers=_LOGIN), 1, commands=_REPORTS),
