@@ -1,7 +1,6 @@
 """`seller-platform docs`: lists the pages of documentation, or shows one in the terminal."""
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -9,22 +8,16 @@ from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
 from shlex import quote
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 import msgspec
 
 from seller_platform.cli.output import CommandFailure, Document, DoneDocument, JsonOption, Outcome, Output, json_option
-from seller_platform.cli.pages import NOTEBOOK, PAGES, DocumentPage, page_named
-from seller_platform.cli.terminal.layout import new_console, table_lines
+from seller_platform.cli.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.commands import DEMO, uses_demo_start
 from seller_platform.errors import RequestError
 from seller_platform.files import create_atomically
-
-COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
-"""Where a generated part of a page begins or ends."""
-_IMAGE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]*)[^)]*\)")
 
 
 class PageDocument(Document, frozen=True):
@@ -66,8 +59,7 @@ class PagesDocument(Document, frozen=True):
 def docs(*, page: str | None, notebook: Path | None, dbt: Path | None, schema: str | None, output: Output) -> None:
     """Show a page of the documentation; without PAGE, list all pages.
 
-    In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
-    the Markdown.
+    A page is Markdown. In a terminal, the pager of the variable PAGER shows one that is longer than the screen.
 
     \b
     seller-platform docs
@@ -97,15 +89,10 @@ def docs(*, page: str | None, notebook: Path | None, dbt: Path | None, schema: s
     output.document(PageDocument(page=chosen.name, title=chosen.title, file=str(chosen.path), text=chosen.text))
     if output.as_json:
         return
-    if not sys.stdout.isatty():
-        click.echo(chosen.text, nl=False)
-        return
-    size = shutil.get_terminal_size()
-    text = rendered(chosen, width=size.columns)
-    if text.count("\n") >= size.lines:
-        click.echo_via_pager(text)
+    if sys.stdout.isatty() and chosen.text.count("\n") >= shutil.get_terminal_size().lines:
+        click.echo_via_pager(chosen.text)
     else:
-        click.echo(text, nl=False)
+        click.echo(chosen.text, nl=False)
 
 
 def _copy_notebook(file: Path, output: Output) -> None:
@@ -180,36 +167,3 @@ def schema_of(words: Sequence[str], group: click.Command) -> dict[str, Any]:
         "anyOf": list(references),
         "$defs": definitions,
     }
-
-
-def rendered(page: DocumentPage, *, width: int) -> str:
-    """Return a page as lines of a terminal, without cutting a value.
-
-    Pictures are replaced by their descriptions, and links by their texts; the last line names the linked pages.
-    """
-    # No other output needs rich's Markdown, which takes a tenth of a second to import.
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.markdown import Markdown, MarkdownElement, TableElement
-    from rich.text import Text
-
-    class Table(TableElement):
-        """A table in the form of all tables."""
-
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            names = [str(cell.content) for cell in self.header.row.cells] if self.header and self.header.row else []
-            rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
-            yield Text.from_ansi("\n".join(table_lines(names, rows, options.max_width, console.file)))
-
-    class PageMarkdown(Markdown):
-        elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "table_open": Table}
-
-    console = new_console(min(width, 100), sys.stdout)
-    text = _IMAGE.sub(r"*(Picture: \1.)*", COMMENT.sub("", page.text))
-    paths = [(page.path.parent / target).resolve() for _, target in _LINK.findall(text) if target]
-    linked = [each.name for each in PAGES if each.path.resolve() in paths and each.name != page.name]
-    with console.capture() as capture:
-        console.print(PageMarkdown(_LINK.sub(r"\1", text), code_theme="ansi_light", hyperlinks=False))
-        if linked:
-            console.print()
-            console.print(f"Linked pages: {', '.join(f'seller-platform docs {name}' for name in linked)}", markup=False)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())

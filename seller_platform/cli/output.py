@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,15 +15,13 @@ import click
 import msgspec
 
 from seller_platform.cli.terminal.colours import Colour, coloured
-from seller_platform.cli.terminal.layout import table_lines, wrapped
+from seller_platform.cli.terminal.layout import table_lines
 from seller_platform.cli.terminal.progress import Step, hidden, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
 
 _LOG = logging.getLogger(__name__)
-_COMMAND = re.compile("`[^`]*`")
-_KEPT_SPACE = "\ue000"  # as wide as a space
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 
 
@@ -123,12 +120,12 @@ class Output:
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
         if text and not self.as_json:
-            _write(coloured(_in_lines(printable(text), sys.stdout), Colour.HEADING, sys.stdout), sys.stdout)
+            _write(coloured(printable(text), Colour.HEADING, sys.stdout), sys.stdout)
 
     def line(self, text: str) -> None:
         """Print a line of the result, and flush it."""
         if not self.as_json:
-            _write(_in_lines(runnable(text), sys.stdout), sys.stdout)
+            _write(runnable(text), sys.stdout)
 
     def result(self, text: str, document: msgspec.Struct) -> None:
         """Print a message to standard error; with `--json`, only the document."""
@@ -202,8 +199,7 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Outcome | None 
     elif are_json():
         _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=next_step))
     else:
-        text = _in_lines(f"error: {error}", sys.stderr).removeprefix("error:")
-        _write(f"{coloured('error:', Colour.ERROR, sys.stderr)}{text}", sys.stderr)
+        _write(f"{coloured('error:', Colour.ERROR, sys.stderr)} {error}", sys.stderr)
     sys.exit(error.exit_code)
 
 
@@ -212,7 +208,7 @@ def note(text: str) -> None:
     if are_json():
         _LOG.info("%s", text)
     else:
-        _write(_in_lines(text, sys.stderr), sys.stderr)
+        _write(text, sys.stderr)
 
 
 def with_title(account: str, titles: Mapping[str, str]) -> str:
@@ -254,16 +250,6 @@ def _as_printed(value: Any) -> Any:
             return [_as_printed(each) for each in value]
         case _:
             return value
-
-
-def _in_lines(text: str, stream: IO[str]) -> str:
-    """Return a message in lines that fit the terminal, without a break in a word, a command or an indented line."""
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
-    lines = (line if line.startswith(" ") else "\n".join(wrapped(line, width)) for line in whole.split("\n"))
-    return "\n".join(lines).replace(_KEPT_SPACE, " ")
 
 
 def _cell(name: str, value: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from seller_platform.cli.docs import docs, rendered, schema_of
+from seller_platform.cli.docs import docs, schema_of
 from seller_platform.cli.output import CommandFailure
 from seller_platform.cli.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.errors import RequestError
@@ -76,10 +76,3 @@ def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> No
     assert "is not overwritten" in second.stderr
     assert f"`jupyter lab '{file}'`" in first.stderr
     assert ("`pip install jupyterlab matplotlib`" in first.stderr) == (find_spec("jupyterlab") is None)
-
-
-@pytest.mark.parametrize("setting", ["FORCE_COLOR", "NO_COLOR"])
-def test_colour_is_used_only_where_the_terminal_has_it(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(setting, "1")
-
-    assert ("\x1b[" in rendered(page_named("connect"), width=80)) is (setting == "FORCE_COLOR")

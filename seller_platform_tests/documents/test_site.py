@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from seller_platform.cli.docs import COMMENT
 from seller_platform.cli.pages import PAGES
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.tools.site import addresses, build
+from seller_platform_tests.tools.site import COMMENT, addresses, build
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import mmdr
 
-from seller_platform.cli.docs import COMMENT
 from seller_platform.cli.pages import FOLDER, PAGES
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.tools.lock import TOP, pyproject
@@ -32,6 +31,9 @@ _OTHERS = (
     ".github/MECHANISMS.md",
     ".github/SECURITY.md",
 )
+COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+"""Where a generated part of a page begins or ends."""
+
 _BLOCK_OR_TARGET = re.compile(
     r"^```(?P<language>\w*)\n(?P<code>.*?)^```$|(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)", re.MULTILINE | re.DOTALL
 )

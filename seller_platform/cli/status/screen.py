@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from textwrap import wrap
 
 from rich.cells import cell_len
 
 from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Document, Moment, MonthText, printable, with_title
 from seller_platform.cli.terminal.colours import Colour, coloured
-from seller_platform.cli.terminal.layout import wrapped
 from seller_platform.commands import runnable, runnable_command
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
@@ -157,7 +157,7 @@ def _head(status: StatusDocument, width: int, data: Path | None) -> list[str]:
         text += f" {next(iter(of_file.values()))} sets {', '.join(of_file)}."
     if data is not None:
         text += f" The rows are in {data}."
-    return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]
+    return [_painted(line, Colour.HEADING) for line in _wrapped(text, width)]
 
 
 def _map(status: StatusDocument, width: int, room: int | None) -> Iterator[str]:
@@ -185,16 +185,10 @@ def _map(status: StatusDocument, width: int, room: int | None) -> Iterator[str]:
         which = f"{number:,} of them with months that are not loaded" if number else "with every month loaded"
         yield _painted(f"and {count_of(len(rest), 'more account')}, {which}", Colour.FAINT)
     states_shown = {SliceState.LOADED, *(state for key in shown for state in states[key][-count:])}
-    named = [state.value for state in SliceState if state in states_shown]
+    legend = [f"{_sign(state)} {state}" for state in SliceState if state in states_shown]
     earlier = len(months) - count
-    left_out = f"({count_of(earlier, 'earlier month')} left out)" if earlier else ""
-    signs = [_sign(SliceState(name)) for name in named]
-    if sum(map(len, named)) + 4 * len(named) + len(left_out) <= width:
-        yield "  ".join([*(f"{sign} {name}" for sign, name in zip(signs, named, strict=True)), left_out]).rstrip()
-        return
-    yield from (f"{sign} {name}" for sign, name in zip(signs, named, strict=True))
-    if left_out:
-        yield left_out
+    left_out = [f"({count_of(earlier, 'earlier month')} left out)"] if earlier else []
+    yield "  ".join([*legend, *left_out])
 
 
 def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[str]:
@@ -204,7 +198,7 @@ def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[
     lines, left_out = list[str](), list[Notice]()
     for notice in notices:
         command = runnable_command(notice.command)
-        first, *others = wrapped(printable(notice.text), max(width - _INDENT, 1))
+        first, *others = _wrapped(printable(notice.text), max(width - _INDENT, 1))
         indent = " " * _INDENT if len(command) + _INDENT <= width else ""
         of_notice = [
             f"{_painted(f'{notice.word:<{_INDENT}}', notice.colour)}{first}",
@@ -218,7 +212,7 @@ def _attention(notices: Sequence[Notice], width: int, room: int | None) -> list[
             lines += of_notice
     if left_out:
         words = ", ".join(dict.fromkeys(notice.word for notice in left_out))
-        lines += wrapped(f"More ({words}): {runnable('`seller-platform status --all`')}", width)
+        lines += _wrapped(f"More ({words}): {runnable('`seller-platform status --all`')}", width)
     return lines
 
 
@@ -230,6 +224,11 @@ def _sign(state: SliceState) -> str:
     sign, plain, colour = _SIGNS[state]
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     return _painted(sign if is_unicode else plain, colour)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return a text in lines that are broken at spaces; a longer word has a line of its own."""
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _painted(text: str, colour: Colour) -> str:
