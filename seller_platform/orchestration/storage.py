@@ -1,9 +1,8 @@
 """Dagster's storage on our PostgreSQL: dagster-postgres with one pool of connections.
 
 dagster-postgres opens a connection for nearly every statement, which took most of the time that Dagster needs beside a
-load. Before every event it checks that its tables exist. As in dagster-postgres, an event is committed before any work
-that takes long: sensors read events in the order of their numbers, so no event may become visible long after a later
-one.
+load. As in dagster-postgres, an event is committed before any work that takes long: sensors read events in the order of
+their numbers, so no event may become visible long after a later one.
 
 Any Dagster deployment can use the storage, with the options of dagster-postgres. Its tables are then where the search
 path of its role leads, or in the schema of the option `schema`. Without a server among the options it is that of our
@@ -151,23 +150,6 @@ def _session_url(postgres_url: str, schema: str | None) -> URL:
 
 class _EventLogStorage(PostgresEventLogStorage):
     """The event log of dagster-postgres, which stores an event again if its connection is lost."""
-
-    def __init__(self, postgres_url: str, should_autocreate_tables: bool) -> None:
-        self._tables: set[str] = set()
-        self._columns: set[str] = set()
-        super().__init__(postgres_url, should_autocreate_tables)
-
-    def has_table(self, table_name: str) -> bool:
-        """Return whether a table exists; a table that was seen is not looked up again."""
-        if table_name not in self._tables and super().has_table(table_name):
-            self._tables.add(table_name)
-        return table_name in self._tables
-
-    def has_asset_key_col(self, column_name: str) -> bool:
-        """Return whether the table of assets has a column; Dagster reads all its columns for each question."""
-        if column_name not in self._columns and super().has_asset_key_col(column_name):
-            self._columns.add(column_name)
-        return column_name in self._columns
 
     def store_event(self, event: dg.EventLogEntry) -> None:
         """Store an event, and try again while the server restarts.
