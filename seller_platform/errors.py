@@ -516,9 +516,8 @@ class DatabaseFullError(WarehouseError, with_step=True):
 
     next_step = "Make room on the disk of the server and try again; what was stored before is kept."
 
-    def __init__(self, where: str, problem: str, free: str = "") -> None:
-        room = f" ({free})" if free else ""
-        super().__init__(f"the disk of PostgreSQL at {where} is full{room}: {problem}")
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"the disk of PostgreSQL at {where} is full: {problem}")
 
 
 class GrantSpoolError(WarehouseError, with_step=True):

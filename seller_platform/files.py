@@ -142,14 +142,6 @@ def make_folders(folder: Path, mode: int = 0o700) -> None:
             make_folder(missing, mode)
 
 
-def free_room(folder: Path) -> str:
-    """Return the free room on the disk of a folder in words; an empty text where it cannot be read."""
-    try:
-        return f"{shutil.disk_usage(folder).free / (1 << 20):.1f} MiB free"
-    except OSError:
-        return ""
-
-
 @contextmanager
 def draft_folder_beside(folder: Path, mode: int) -> Iterator[Path]:
     """Yield the path of a new, empty folder beside another one, and delete it after the block.

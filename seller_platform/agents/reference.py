@@ -1,5 +1,6 @@
 """The tools `docs` and `sql`: pages of documentation, and a statement of PostgreSQL."""
 
+import re
 from itertools import islice
 from shlex import quote
 from typing import Annotated
@@ -8,9 +9,11 @@ from pydantic import Field, StringConstraints
 
 from seller_platform.agents.asker import Asker
 from seller_platform.agents.proof import Fact, Name, Proof, Seen, ToolAnswer, beyond
-from seller_platform.cli.pages import PAGES, sections_with
+from seller_platform.cli.pages import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result
+
+_SECTIONS = 5
 
 
 class DocsArguments(Fact):
@@ -46,7 +49,7 @@ def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
     Raises:
         UnanswerableError: No section has any of them.
     """
-    best = sections_with(arguments.words)
+    best = _sections_with(arguments.words)
     if not best:
         raise UnanswerableError(
             f"no page has any of the words {arguments.words!r}",
@@ -57,6 +60,23 @@ def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
         rows=tuple(SectionRow(page=page, heading=heading, text=text[:4_000]) for page, heading, text in best),
         proof=Proof(seen=Seen(command=f"seller-platform docs {best[0][0]}")),
     )
+
+
+def _sections_with(words: str) -> list[tuple[str, str, str]]:
+    """Return the sections that have most of some words, those with them in the heading first.
+
+    Returns:
+        The name of the page, the heading and the text, of five sections at most.
+    """
+    sought = re.findall(r"\w{2,}", words.casefold())
+    sections = []
+    for page in PAGES:
+        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
+            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
+            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in sought)
+            sections.append((score, page.name, heading, section))
+    best = sorted(sections, key=lambda each: -each[0])[:_SECTIONS]
+    return [(page, heading, text) for score, page, heading, text in best if score]
 
 
 def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:

@@ -1,6 +1,5 @@
 """The pages of documentation that are shipped with the package."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from seller_platform.errors import RequestError, did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
-_SECTIONS = 5
 _NAMES = (
     "concepts",
     "connect",
@@ -88,20 +86,3 @@ def page_named(name: str) -> DocumentPage:
         problem = f"there is no page {name!r}{did_you_mean(asked, by_name)}; the pages are: {names}"
         raise RequestError(problem, code="UnknownPageError")
     return by_name[asked]
-
-
-def sections_with(words: str) -> list[tuple[str, str, str]]:
-    """Return the sections that have most of some words, those with them in the heading first.
-
-    Returns:
-        The name of the page, the heading and the text, of five sections at most.
-    """
-    sought = re.findall(r"\w{2,}", words.casefold())
-    sections = []
-    for page in PAGES:
-        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
-            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
-            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in sought)
-            sections.append((score, page.name, heading, section))
-    best = sorted(sections, key=lambda each: -each[0])[:_SECTIONS]
-    return [(page, heading, text) for score, page, heading, text in best if score]

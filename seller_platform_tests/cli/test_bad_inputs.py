@@ -55,7 +55,11 @@ SETTINGS = [
     Bad("status", "must be encoded; write @ as %40", variables={DATABASE: f"postgresql://a:1/{SECRET}@host/x"}),
     Bad("sync", "a URL cannot hold there", variables={DATABASE: f"postgresql://a:1#{SECRET}@host/x"}),
     Bad("status", "has a port that is no number", variables={DATABASE: f"postgresql://a:{SECRET}@host:99999/x"}),
-    Bad("status", "'sslmod', which PostgreSQL does not know; 'sslmode'", variables={DATABASE: "{url}&sslmod=require"}),
+    Bad(
+        "status",
+        "'sslmod', which PostgreSQL does not know (did you mean 'sslmode'",
+        variables={DATABASE: "{url}&sslmod=require"},
+    ),
     Bad("status", "bad value for connect_timeout", FAILED, {DATABASE: "postgresql://h/x?connect_timeout=soon"}),
     Bad("status", "Connection refused", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x"}),
     Bad("prune", "/absent has no tables of Seller Platform", USAGE, {DATABASE: "{server}/absent{socket}"}),

@@ -115,8 +115,7 @@ def test_a_full_disk_stores_nothing_and_names_the_folder(broken: Broken, mount: 
 
     assert refused.exit_code == 1
     assert f"orders of {BERLIN.key}" in str(refused)
-    assert f"kept in {disk} while it is read: No space left on device (" in str(refused)
-    assert "MiB free)" in str(refused)
+    assert f"kept in {disk} while it is read: No space left on device" in str(refused)
     assert "name another folder by TMPDIR, and try again" in str(refused)
     assert stored(broken) == (0, 0)
     assert list(disk.iterdir()) == []
@@ -137,7 +136,6 @@ def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(mount: Callable[
 
     assert (refused.returncode, left) == (1, []), refused.stderr
     assert f"the disk of PostgreSQL at {disk}" in refused.stderr
-    assert "MiB free" in refused.stderr
     assert "Make room on the disk of the server and try again" in refused.stderr
     assert ended.returncode == 0, ended.stderr
 
@@ -154,14 +152,11 @@ def test_a_disk_that_fills_up_while_the_server_runs_is_named(mount: Callable[[in
         filler = fill(disk)
         os.truncate(filler, filler.stat().st_size - room)
 
-        with (
-            pytest.raises(DatabaseFullError, match=rf"{disk}/.* is full \([0-9.]+ MiB free\)"),
-            database.begin() as connection,
-        ):
+        with pytest.raises(DatabaseFullError, match=f"{disk}/.* is full"), database.begin() as connection:
             connection.execute(text(rows))
         if room:
             wait_for(lambda: not processes_on(disk))
-            with pytest.raises(DatabaseFullError, match="MiB free"), database.begin():
+            with pytest.raises(DatabaseFullError), database.begin():
                 pass
     server.close()
 

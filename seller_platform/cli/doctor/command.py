@@ -17,7 +17,7 @@ from seller_platform.cli.doctor.findings import (
     report_findings,
     warn,
 )
-from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
+from seller_platform.cli.doctor.local_checks import examine_machine
 from seller_platform.cli.installation import command_settings, note_home, served_upstream
 from seller_platform.cli.output import Output, json_option
 from seller_platform.commands import is_sandbox
@@ -25,10 +25,9 @@ from seller_platform.counts import count_of
 from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings
-from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import grant_facts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
-from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.monitoring.problems import failing, problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import (
@@ -76,9 +75,6 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from examine_durability(health)
         if any(finding.is_failure for finding in findings) or health.schema is None:
             return
-        yield examine_stored_history(
-            stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)
-        )
         for examine in contributed("examine"):
             yield from examine(database, settings)
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
@@ -138,35 +134,25 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
 
 def examine_durability(health: DatabaseHealth) -> Iterator[Finding]:
     """Yield whether a power loss of the server can lose or damage what is stored."""
-    subject, undone = "durability", "`ALTER SYSTEM RESET {0}` and `SELECT pg_reload_conf()` as an administrator in psql"
+    subject = "durability"
     for setting in health.unsafe:
-        step = undone.format(setting)
-        match setting:
-            case "fsync":
-                step += ", then `sync` in a shell of the server; a `-c fsync=off` of its command line has to go, too"
-                yield fail(subject, "fsync is off: a power loss can destroy the whole database", step)
-            case "full_page_writes":
-                message = "full_page_writes is off: a page of which a power loss leaves a part stays damaged"
-                yield warn(subject, message, f"{step}, unless its file system writes pages whole, as ZFS does")
-            case _:
-                message = "synchronous_commit is off: a power loss takes the loads of the last second, but no tokens"
-                yield warn(subject, message, f"none, if `sync` may load them again; else {step}")
+        judge = fail if setting == "fsync" else warn
+        step = f"`ALTER SYSTEM RESET {setting}` and `SELECT pg_reload_conf()` as an administrator in psql"
+        yield judge(subject, f"{setting} is off: a power loss can lose or damage what is stored", step)
     if not health.unsafe:
         yield ok(subject, "what is committed is on disk")
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
-    """Yield whether Dagster's instance works, a daemon runs, and every account has a partition."""
+    """Yield whether Dagster's instance works, and a daemon runs."""
     # Dagster alone takes a second to import.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
-    from seller_platform.orchestration.partitions import ALL_ACCOUNTS
 
     try:
         home = dagster_home(settings.home)
         with open_instance(settings.home) as instance:
             parts = instance.get_daemon_statuses().values()
             queue = instance.get_concurrency_config().run_queue_config
-            partitions = instance.get_dynamic_partitions(ALL_ACCOUNTS)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         message = str(error).strip().partition("\n")[0]
         yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "fix dagster.yaml")
@@ -192,14 +178,6 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
         yield ok("Dagster daemon", f"alive at {datetime.fromtimestamp(heartbeat, UTC):%H:%M:%S} UTC")
     most_runs = None if queue is None or queue.max_concurrent_runs < 0 else queue.max_concurrent_runs
     yield examine_connections(most_connections(database), most_runs)
-    missing = sorted({account.key for account in accounts(database)} - set(partitions))
-    if missing and not partitions:
-        yield ok("partitions", "none yet; the first `seller-platform sync` adds those of every account")
-    elif missing:
-        step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
-        yield warn("partitions", f"{count_of(len(missing), 'account', 'has')} none: {', '.join(missing[:5])}", step)
-    else:
-        yield ok("partitions", f"{count_of(len(partitions), 'account', 'has')} theirs")
 
 
 def examine_connections(allowed: int, most_runs: int | None) -> Finding:

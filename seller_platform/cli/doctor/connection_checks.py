@@ -1,9 +1,9 @@
 """Checks of connections: the upstream, its clock, the grant, and the accounts."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
-from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, fail, failed, ok, warn
+from seller_platform.cli.doctor.findings import Finding, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
@@ -21,13 +21,11 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     connect_command,
 )
-from seller_platform.ingest.connections.request_budget import renewal_after
 from seller_platform.ingest.connections.upstream import Upstream, meter_of, upstream_of
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox
-from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.postgres.database import Database
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
@@ -39,9 +37,9 @@ def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
         upstream = Upstream.of(settings)
     except SettingsError as error:
         step = f"correct this setting, then `{connect_command()}`; or `seller-platform demo`, which needs none"
-        yield warn(NOT_CONNECTED, f"nothing is connected yet, and {error.problem_alone}", step)
+        yield warn("connections", f"nothing is connected yet, and {error.problem_alone}", step)
         return
-    yield warn(NOT_CONNECTED, "nothing is connected yet", f"`{connect_command()}`")
+    yield warn("connections", "nothing is connected yet", f"`{connect_command()}`")
     yield from _upstream("upstream", upstream)
     yield _redirect_port("redirect URI", upstream, is_needed=True)
 
@@ -64,12 +62,6 @@ def examine_connection(
     grant = _grant(name, upstream, database, box, now, is_reached=is_reached)
     yield grant
     yield _redirect_port(subject, upstream, is_needed=grant.is_failure)
-    if settings.requests_per_day is not None:
-        per_day, sent = settings.requests_per_day, requests_sent(database, now.astimezone(UTC).date()).get(name, 0)
-        used = f"{sent:,} of {count_of(per_day, 'request')} of today are used"
-        message = f"{used}; the budget renews at {renewal_after(now):%Y-%m-%d %H:%M} UTC"
-        step = "wait until then, or raise SELLER_API_REQUESTS_PER_DAY"
-        yield warn(subject, message, step) if sent >= per_day else ok(subject, message)
     count = sum(account.connection == name for account in accounts(database))
     if count:
         yield ok(subject, count_of(count, "account"))

@@ -7,10 +7,7 @@ from enum import StrEnum
 from seller_platform.cli.output import Document, Outcome, Output
 from seller_platform.cli.terminal.colours import colour_of, coloured
 from seller_platform.counts import count_of
-from seller_platform.errors import CheckFailedError, SellerPlatformError, connect_command
-
-NOT_CONNECTED = "connections"
-"""The subject of the finding that nothing is connected yet."""
+from seller_platform.errors import CheckFailedError, SellerPlatformError
 
 
 class FindingLevel(StrEnum):
@@ -89,10 +86,5 @@ def report_findings(findings: Iterable[Finding], output: Output) -> None:
         step = "Take the next step of each, then run `seller-platform doctor` again"
         output.outcome(document, CheckFailedError(f"{problem}: {', '.join(dict.fromkeys(wrong))}. {step}"))
     warned = [finding.subject for finding in seen if finding.level is FindingLevel.WARN]
-    if NOT_CONNECTED in warned:
-        text = f"This machine is ready, but nothing is connected yet. Next: `{connect_command()}`"
-    elif warned:
-        text = f"Nothing is missing. These need a look: {', '.join(dict.fromkeys(warned))}"
-    else:
-        text = "All prerequisites are met."
-    output.result(text, document)
+    look = f"Nothing is missing. These need a look: {', '.join(dict.fromkeys(warned))}"
+    output.result(look if warned else "All prerequisites are met.", document)

@@ -16,8 +16,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings, origins
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
-from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
-from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
+from seller_platform.warehouse.postgres.root_user import abandoned_folders, is_root
 from seller_platform.warehouse.postgres.versions import revisions
 
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
@@ -33,24 +32,10 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
         message = f"{settings.history_start} is in the future: there is nothing to read"
         yield fail("SELLER_PLATFORM_HISTORY_START", message, "set it to the first day to load")
     yield from examine_home(settings.home)
-    yield from examine_root_data(settings.home / EMBEDDED_FOLDER, settings.root_data_folder)
+    yield from examine_root_data(settings.root_data_folder)
     yield examine_key(settings)
     for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
-
-
-def examine_stored_history(stored: date | None, setting: date, *, is_set: bool) -> Finding:
-    """Return where history begins, and whether the setting still counts.
-
-    Args:
-        stored: None before the first load.
-        is_set: Whether the setting is the operator's.
-    """
-    if stored is None:
-        begin = f"{setting}" if is_set else f"the first month of `sync --from`, else with {setting}"
-        return ok("history", f"it begins with {begin}")
-    reason = ", and SELLER_PLATFORM_HISTORY_START no longer counts" if is_set and stored != setting else ""
-    return ok("history", f"it begins with {stored}{reason}; `sync --from` an earlier month extends it")
 
 
 def examine_home(home: Path) -> Iterator[Finding]:
@@ -84,16 +69,15 @@ def examine_home(home: Path) -> Iterator[Finding]:
             yield fail(subject, f"others may read {path}", step)
 
 
-def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
-    """Yield where the data of root's embedded server lies, and what other servers have left in root's folder."""
-    subject = "data of the embedded server"
-    if (server / "data").is_symlink():
-        data = (server / "data").readlink()
-        reason = f"where its user {SERVER_USER} can reach it; it is not part of the home folder"
-        yield ok(subject, f"{data}, {reason}; `seller-platform database remove` deletes it")
+def examine_root_data(root_data: Path) -> Iterator[Finding]:
+    """Yield what servers without a home folder have left in root's folder."""
     if folders := [quote(str(folder)) for folder, _ in abandoned_folders(root_data)] if is_root() else []:
         text = f"{count_of(len(folders), 'home', 'is')} gone, and left data in {root_data}"
-        yield warn(subject, text, f"`seller-platform database remove {' '.join(folders)}`, unless they were moved")
+        yield warn(
+            "data of the embedded server",
+            text,
+            f"`seller-platform database remove {' '.join(folders)}`, unless they were moved",
+        )
 
 
 def examine_key(settings: Settings) -> Finding:

@@ -7,13 +7,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import accumulate, compress, count, islice
 from operator import itemgetter
-from pathlib import Path
 from struct import iter_unpack
 from types import MappingProxyType
 
 from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.errors import WarehouseError
-from seller_platform.files import free_room
 from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, as_csv, sum_of_hashes
 
 _BYTES_IN_MEMORY = 8 << 20
@@ -173,10 +171,8 @@ def spool_errors(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         folder = tempfile.tempdir or "the folder for temporary files"
-        problem, room = error.strerror or str(error), free_room(Path(folder))
-        problem = f"{problem} ({room})" if room else problem
         raise WarehouseError(
-            f"{name}: its rows cannot be kept in {folder} while it is read: {problem}",
+            f"{name}: its rows cannot be kept in {folder} while it is read: {error.strerror or error}",
             code="SpoolError",
             step="The former rows are unchanged; make room there, or name another folder by TMPDIR, and try again.",
         ) from error

@@ -33,7 +33,7 @@ from psycopg import sql
 
 from seller_platform import interruption
 from seller_platform.errors import DatabaseFullError, WarehouseError
-from seller_platform.files import delete, free_room, make_folder, make_folders, make_link, open_lock, write_atomically
+from seller_platform.files import delete, make_folder, make_folders, make_link, open_lock, write_atomically
 from seller_platform.warehouse.postgres.programs import LOOPBACK, SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (
@@ -290,7 +290,7 @@ class EmbeddedServer:
         reason = full_disk_line("\n".join([str(error), notes, *tail]))
         folder = self.data_folder if self._data.exists() else self.folder
         if reason is not None or (isinstance(error, subprocess.CalledProcessError) and has_no_room(folder)):
-            return DatabaseFullError(str(folder), reason or "it has no room for its next log file", free_room(folder))
+            return DatabaseFullError(str(folder), reason or "it has no room for its next log file")
         problem = " | ".join([str(error), *([" ".join(notes.split())] if notes else []), *tail])
         return WarehouseError(
             f"the embedded PostgreSQL server in {self.folder} does not start: {problem}",

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from seller_platform.errors import DatabaseFullError, MissingRightError, WarehouseError
-from seller_platform.files import free_room
 from seller_platform.warehouse.postgres.sessions import refused_begin
 
 _MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
@@ -30,8 +29,7 @@ def refusal_of(error: BaseException, *, where: str) -> WarehouseError | None:
     # The drivers say by this class that the database, and not the statement, is the reason.
     is_operational = "OperationalError" in {each.__name__ for each in type(driver).__mro__}
     if state == _FULL_DISK or (state in _LOST and is_operational and data and has_no_room(data)):
-        folder, room = (str(data / Path(where).name), free_room(data)) if data else (where, "")
-        return DatabaseFullError(folder, message, room)
+        return DatabaseFullError(str(data / Path(where).name) if data else where, message)
     if state == _READ_ONLY:
         return WarehouseError(
             f"{where} can only be read: {message}",

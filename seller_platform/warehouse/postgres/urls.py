@@ -1,6 +1,5 @@
 """URLs of databases, checked so that no error repeats a part of one."""
 
-import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,7 +10,7 @@ from psycopg import pq
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from seller_platform.errors import InvalidSettingError, RequestError
+from seller_platform.errors import InvalidSettingError, RequestError, did_you_mean
 
 DATABASE_URL = "SELLER_PLATFORM_DATABASE_URL"
 READER_URL = "SELLER_PLATFORM_READER_URL"
@@ -71,9 +70,7 @@ def _problems_of(url: str) -> Iterator[str]:
     for name in dict(parse_qsl(query, keep_blank_values=True)).keys() - parameters():
         if not re.fullmatch(r"[A-Za-z_]{1,40}", name):
             yield f"has a parameter that PostgreSQL does not know; {_ENCODED}"
-        close = difflib.get_close_matches(name, sorted(parameters()), 1)
-        hint = f"; {close[0]!r} is one" if close else f"; it knows {', '.join(sorted(parameters()))}"
-        yield f"has the parameter {name!r}, which PostgreSQL does not know{hint}"
+        yield f"has the parameter {name!r}, which PostgreSQL does not know{did_you_mean(name, parameters())}"
 
 
 @cache

@@ -271,7 +271,7 @@ def test_what_a_deleted_home_has_left_is_removed_by_the_command_of_doctor(server
     left, root_data = server.data_folder.parent, read_settings().root_data_folder
     with psycopg.connect(server.url(WAREHOUSE)):
         shutil.rmtree(home)
-        (finding,) = examine_root_data(home / EMBEDDED_FOLDER, root_data)
+        (finding,) = examine_root_data(root_data)
         (line,) = re.findall("`seller-platform database remove ([^`]*)`", finding.next_step)
         with pytest.raises(WarehouseError, check=lambda error: error.code == "EmbeddedServerInUseError"):
             _remove("--yes", *shlex.split(line))
@@ -281,7 +281,7 @@ def test_what_a_deleted_home_has_left_is_removed_by_the_command_of_doctor(server
 
     assert json.loads(removed.stdout) == {"message": f"Deleted: {left}."}
     assert not left.exists()
-    assert list(examine_root_data(home / EMBEDDED_FOLDER, root_data)) == []
+    assert list(examine_root_data(root_data)) == []
     assert again.exit_code == 2
     assert f"{left} is no data of a home folder that is gone; `seller-platform doctor` lists those" in again.stderr
 

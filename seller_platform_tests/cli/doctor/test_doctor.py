@@ -20,20 +20,13 @@ from seller_platform.cli.doctor.command import (
 )
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import Finding, FindingLevel
-from seller_platform.cli.doctor.local_checks import (
-    examine_disk,
-    examine_home,
-    examine_key,
-    examine_machine,
-    examine_stored_history,
-)
+from seller_platform.cli.doctor.local_checks import examine_disk, examine_home, examine_key, examine_machine
 from seller_platform.commands import keep_start
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import MissingRightError
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
 from seller_platform.orchestration.instance.home import open_instance
-from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
@@ -46,7 +39,6 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.raw_server import Answer, serving
-from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +71,6 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 @pytest.mark.parametrize(
     ("finding", "verdict", "message"),
     [
-        (examine_stored_history(date(2024, 6, 1), TODAY, is_set=True), FindingLevel.OK, "no longer counts"),
         (examine_disk("disk", 64 << 30, Path("/x")), FindingLevel.OK, "64.0 GiB free at /x"),
         (examine_disk("disk", 500 << 20, Path("/x")), FindingLevel.WARN, "0.5 GiB"),
         (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
@@ -247,20 +238,6 @@ def test_each_state_of_the_daemon_has_its_finding(home: Path, database: Database
     assert "last sign of life" in silent.message
     assert "sensor" in half.message
     assert "alive at" in alive.message
-
-
-def test_an_account_without_its_partition(home: Path, database: Database) -> None:
-    connect_accounts(database, [("de-2", SHOP)])
-
-    before = _dagster(home, database, FindingLevel.OK, "partitions")
-    with open_instance(home) as instance:
-        add_accounts(instance, ["fr-1"])
-        missing = _dagster(home, database, FindingLevel.WARN, "partitions")
-        add_accounts(instance, ["de-2"])
-
-    assert "the first `seller-platform sync` adds" in before.message
-    assert "de-2" in missing.message
-    assert "2 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
