@@ -1,4 +1,4 @@
-"""Tests the pages in Chromium: login, consent, and a request of the documentation."""
+"""Tests the pages in Chromium: login, consent, a request of the documentation, and rules of accessibility."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
+from seller_platform_tests.service.pages.test_every_page import page_paths
+from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
 
 pytestmark = pytest.mark.browser
@@ -101,3 +102,29 @@ def test_an_endpoint_is_tried_on_the_documentation_page(page: Page, reading: Ser
     expect(endpoint.locator("output")).to_contain_text('"account_title": "Shop US"')
     assert not any(token in url for url in asked)
     assert all(url.startswith(reading.base_url) for url in asked if not url.startswith("data:"))
+
+
+def test_no_page_on_a_phone_violates_a_rule_of_accessibility(page: Page, service: Served) -> None:
+    problems: list[str] = []
+
+    def check(name: str) -> None:
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        problems.extend(f"{name}: {each['help']}: {[node['html'][:150] for node in each['nodes']]}" for each in found)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            problems.append(f"{name}: scrolls sideways")
+
+    issue_token(service.database, ANN)
+    page.set_viewport_size({"width": 375, "height": 812})
+    ask_for_consent(page, service)
+    log_in(page, "wrong")
+    check("wrong password")
+    log_in(page)
+    check("consent")
+    paths = sorted({*page_paths("GET"), "/nothing"} - {"/docs", "/login"})
+    for path in paths:
+        page.goto(service.base_url + re.sub("{.*?}", service.client_id, path))
+        check(path)
+
+    assert len(paths) > 5
+    assert problems == []
