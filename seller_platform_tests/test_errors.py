@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from seller_platform import errors
-from seller_platform.errors import NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
+from seller_platform.errors import NotOfferedError, SellerPlatformError, UpstreamError
 from seller_platform_tests.structure.errors import error_classes
 
 _EXAMPLES: dict[object, Any] = {
@@ -97,12 +97,3 @@ def test_the_advice_of_a_failed_load_can_be_followed_in_dagster_too(kind: type[S
 def test_a_message_ends_once_before_its_next_step(message: str, joined: str) -> None:
     assert errors.followed(message, "Try again") == joined
     assert str(UpstreamError(message, step="Try again.")) == joined
-
-
-@pytest.mark.parametrize("kind", [kind for kind in _KINDS if kind is not NotLoadedError])
-def test_no_error_has_two_full_stops_after_a_foreign_sentence(
-    kind: type[SellerPlatformError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(_EXAMPLES, str, "It is gone.")
-
-    assert ".. " not in str(_error(kind))

@@ -10,17 +10,23 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
+import httpx
+
 from seller_platform_tests.documents.markdown import Document, typed
-from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.processes import end_group, environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 from seller_platform_tests.tools.documentation import README
 
 _EXAMPLE = "example.py"
 _NOTEBOOK = "jupyter execute first_look.ipynb"
+_LOCATIONS = """
+{ workspaceOrError { ... on Workspace { locationEntries { name loadStatus locationOrLoadError { __typename } } } } }
+"""
 
 
 def main() -> int:
@@ -47,11 +53,31 @@ def main() -> int:
             copies, opens = typed(block)
             subprocess.run(["bash", "-c", copies], cwd=folder, env=variables, check=True)
             port, variables["SELLER_PLATFORM_DEMO"] = free_port(), "1"
-            location = loaded_location(["bash", "-c", f"{opens} --port {port}"], variables, folder, port=port)
+            location = _location(f"{opens} --port {port}", variables, folder, port)
             print(f"{location}  {opens}")
             if location["name"] != "seller_platform" or "Error" in str(location):
                 return 1
     return 0
+
+
+def _location(line: str, variables: dict[str, str], folder: Path, port: int) -> dict[str, object]:
+    """Open Dagster's UI until its only code location is loaded, and return what the UI says of that."""
+    process = subprocess.Popen(["bash", "-c", line], cwd=folder, env=variables, start_new_session=True)
+
+    def entries() -> list[dict[str, object]]:
+        with suppress(httpx.TransportError):
+            answer = httpx.post(
+                f"http://127.0.0.1:{port}/graphql", json={"query": _LOCATIONS}, timeout=PATIENCE_SECONDS
+            )
+            if answer.is_success:
+                return list(answer.json()["data"]["workspaceOrError"]["locationEntries"])
+        return []
+
+    try:
+        (entry,) = wait_for(entries, lambda all_: bool(all_) and all_[0]["loadStatus"] == "LOADED", pause_seconds=1)
+    finally:
+        end_group(process)
+    return entry
 
 
 def _lines(folder: Path, package: str) -> list[str]:

@@ -94,27 +94,23 @@ def test_each_rule_holds_what_is_beyond_its_limits(
     }
 
 
-def test_a_column_is_empty_although_a_day_comes_that_had_no_rows() -> None:
-    changes = {SECOND: _lost_notes(10), THIRD: DayChange(0, 7)}
-
-    assert _found(changes) == {SECOND: ["emptied description", "emptied description"]}
+EMPTY_AND_LOST = ["emptied description", "emptied description"]
 
 
-@pytest.mark.parametrize("before", [1, 10])
-def test_columns_are_compared_only_if_every_day_with_rows_is(before: int) -> None:
-    changes = {SECOND: _lost_notes(10), THIRD: DayChange(before, before)}
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        pytest.param([_lost_notes(10), DayChange(0, 7)], EMPTY_AND_LOST, id="a day comes that had no rows"),
+        pytest.param([_lost_notes(10), DayChange(1, 1)], EMPTY_AND_LOST[:1], id="a day with rows is not compared"),
+        pytest.param([_lost_notes(10), DayChange(10, 10)], EMPTY_AND_LOST[:1], id="nor one with as many"),
+        pytest.param([DayChange(12, 24, compared=(_day(12, notes=7), _day(24)))], EMPTY_AND_LOST, id="rows come"),
+        pytest.param([DayChange(14, 12, compared=(_day(14, notes=7), _day(12)))], [], id="half of the rows before"),
+    ],
+)
+def test_a_column_is_compared_with_the_rows_before_on_every_day(changes: list[DayChange], found: list[str]) -> None:
+    days = dict(zip([SECOND, THIRD], changes, strict=False))
 
-    assert _found(changes) == {SECOND: ["emptied description"]}
-
-
-def test_the_share_of_a_column_is_that_of_the_rows_before() -> None:
-    lost = DayChange(12, 24, compared=(_day(12, notes=7), _day(24)))
-    few = DayChange(14, 12, compared=(_day(14, notes=7), _day(12)))
-
-    assert [_found({SECOND: each}) for each in (lost, few)] == [
-        {SECOND: ["emptied description", "emptied description"]},
-        {},
-    ]
+    assert _found(days) == ({SECOND: found} if found else {})
 
 
 @pytest.mark.parametrize(

@@ -466,7 +466,7 @@ def test_rows_that_come_twice_are_held_and_those_stored_twice_may_go(database: D
     assert verdicts == ["held", "match", "match"]
 
 
-AMOUNTS, COST = range(1, 21), '[{"currency": "EUR", "amount": "12.50"}]'
+COST = '[{"currency": "EUR", "amount": "12.50"}]'
 
 
 def _costs(*amounts: int) -> str:
@@ -474,28 +474,21 @@ def _costs(*amounts: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "before", "after", "rule"),
+    ("before", "after", "rule"),
     [
-        (STOCK, AMOUNTS, [0] * 20, "emptied"),
-        (STOCK, AMOUNTS, [each * 10 for each in AMOUNTS], "values"),
-        (STOCK, AMOUNTS, [each + each % 3 for each in AMOUNTS], None),
-        (COSTS, [COST] * 20, ["[]"] * 20, "emptied"),
-        (COSTS, [COST] * 20, [COST.replace("12.50", "1250.00")] * 20, "values"),
-        (COSTS, [COST] * 20, [COST.replace("EUR", "JPY")] * 20, "values"),
-        (COSTS, [COST] * 20, [COST.replace("12.50", "14.00")] * 20, None),
-        (COSTS, [COST] * 20, [COST.replace("12.50", "of old")] * 20, None),
-        (COSTS, [_costs(9, 0, 0, 0, 0, 0)] * 20, [_costs(9, 9, 9, 9, 9, 9)] * 20, "values"),
+        (COST, "[]", "emptied"),
+        (COST, COST.replace("12.50", "1250.00"), "values"),
+        (COST, COST.replace("EUR", "JPY"), "values"),
+        (COST, COST.replace("12.50", "14.00"), None),
+        (COST, COST.replace("12.50", "of old"), None),
+        (_costs(9, 0, 0, 0, 0, 0), _costs(9, 9, 9, 9, 9, 9), "values"),
     ],
 )
-def test_snapshots_are_compared_by_value(
-    database: Database, dataset: Dataset, before: Sequence[object], after: Sequence[object], rule: str | None
-) -> None:
-    def load(day: int, values: Sequence[object]) -> Receipt:
-        window, others = Window.day(date(2026, 3, day)), [None] * (len(STOCK.columns) - 3)
-        key: Row = ("Main",) if dataset == STOCK else ("2026-01-01", None)
-        ends: Row = (*others, str(window.start)) if dataset == STOCK else (str(window.start),)
-        rows: list[Row] = [(f"SKU-{n}", *key, value, *ends) for n, value in enumerate(values)]
-        return _load(database, rows, Judge(is_second=True), dataset=dataset, window=window)
+def test_costs_are_compared_by_value(database: Database, before: str, after: str, rule: str | None) -> None:
+    def load(day: int, elements: str) -> Receipt:
+        window = Window.day(date(2026, 3, day))
+        rows: list[Row] = [(f"SKU-{n}", "2026-01-01", None, elements, str(window.start)) for n in range(20)]
+        return _load(database, rows, Judge(is_second=True), dataset=COSTS, window=window)
 
     load(1, before)
 
