@@ -28,7 +28,7 @@ Month = Annotated[str, AfterValidator(lambda text: f"{read_month(text):%Y-%m}")]
 _COMMAND = r"`(?:[^`]* )?seller-platform "
 _IN_THE_UI = (
     (rf"{_COMMAND}accept (\d+)`(?: or the job accept_held of the Dagster UI)?", r"the job accept_held of load \1"),
-    (rf"{_COMMAND}accept`", "the job accept_held"),
+    (rf"{_COMMAND}accept LOAD`", "the job accept_held"),
     (rf"{_COMMAND}held`", "the failed checks reading_is_plausible"),
     (rf"{_COMMAND}report request`", "the job request_reports"),
     (rf"{_COMMAND}costs apply[^`]*`", "the job write_costs"),
