@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform_tests.support.command_line import run_here
 from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
@@ -127,15 +126,3 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     assert "no product with sku 'PARTY-🎉'" in refused["message"]
     assert "1 SKU was not written by cost plan 2, which `seller-platform costs apply 2` continues" in refused["message"]
     assert _costs(shop, "apply", "1", "--timeout", "-1").returncode == 2
-
-
-def test_lost_grant_and_unavailable_upstream_have_own_exit_codes(shop: Shop, sheet: Path) -> None:
-    nowhere, point = "http://127.0.0.1:1", text("UPDATE platform.connections SET base_url = :url")
-    shop.warehouse.execute(point, {"url": nowhere})
-    away = run_here(["costs", "plan", str(sheet), "--json"], {**shop.variables, "SELLER_API_BASE_URL": nowhere})
-    shop.warehouse.execute(point, {"url": shop.service.base_url})
-    shop.service.database.execute(text("DELETE FROM service.authorizations"))
-    gone = _costs(shop, "plan", str(sheet), "--json")
-
-    assert "Try again when the upstream is back" in _refused(away, 4)["message"]
-    assert "seller-platform connect" in _refused(gone, 3)["message"]

@@ -4,11 +4,8 @@ import re
 
 import pytest
 
-from seller_platform.contract import Account
 from seller_platform.errors import ReadingHeldError, ReportFailedError, SellerPlatformError
-from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.failures import ForeseenError
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.schema.unread_slices import UNREAD_SLICES
 
 LATE = "then launch the job refresh_now, or run `seller-platform sync`."
@@ -35,18 +32,3 @@ def test_a_failure_names_jobs_in_place_of_commands(message: str, job: str) -> No
     for shown in (str(failure.description), str(failure.metadata["us-1"].value)):
         assert job in shown
         assert re.findall("seller-platform (?:sync|accept|report|costs)", shown) == []
-
-
-def known(title: str, country: str | None = "DE", currency: str | None = "EUR", key: str = "de-2") -> KnownAccount:
-    return KnownAccount(key, "default", Account(1, title, country, currency, "Europe/Berlin", "DE", "S1"))
-
-
-def test_names_leave_out_what_an_account_does_not_have() -> None:
-    assert known("Shop").label == "Shop, DE, EUR"
-    assert known("Shop", None, "EUR").label == "Shop, EUR"
-    assert account_metadata(known("", None, "EUR")) == {"currency": "EUR"}
-
-
-def test_an_unknown_account_is_named_by_its_key() -> None:
-    assert subject_of("us-9", None, None) == "us-9"
-    assert account_metadata(None) == {}

@@ -92,14 +92,3 @@ def test_ready_reports_are_loaded_without_dagster(desk: Desk, tmp_path: Path) ->
     assert {each["number"]: each["state"] for each in desk.documents("list")} == dict.fromkeys(numbers, "loaded")
     assert "No report is ready." in desk.report("load").stderr
     assert not (tmp_path / "dagster").exists()
-
-
-def test_a_report_that_failed_says_why(desk: Desk) -> None:
-    desk.upstream.refuses["/reports/request"] = [(422, {})]
-
-    result = desk.report("request", "--account", LOS_ANGELES, "--value", "2026-03-01")
-    download = desk.report("download", "1")
-
-    assert result.returncode == download.returncode == 4
-    for printed in (result.stderr, download.stderr):
-        assert "request it again with `seller-platform report request`" in printed

@@ -73,9 +73,6 @@ DISAGREEMENTS = {
         SELECT account, order_id, sku FROM seller.transactions WHERE transaction_type = 'Refund'
         GROUP BY 1, 2, 3 HAVING count(*) > 1
     """,
-    "charges without an order have no product either": """
-        SELECT * FROM seller.transactions WHERE (order_id IS NULL) <> (sku IS NULL)
-    """,
     "stock is what arrived, less what the marketplace sold": f"""
         SELECT * FROM (SELECT account, sum(afn_fulfillable_quantity) AS held FROM seller.inventory GROUP BY 1) i
         JOIN (SELECT account, sum(total_items) AS arrived FROM seller.inbound_shipments WHERE status = 'CLOSED'
@@ -100,15 +97,6 @@ DISAGREEMENTS = {
         SELECT * FROM seller.inventory
         WHERE afn_total_quantity <> afn_fulfillable_quantity + afn_reserved_quantity + afn_inbound_quantity
             OR least(afn_fulfillable_quantity, afn_reserved_quantity, afn_inbound_quantity) < 0
-    """,
-    "whatever has run out was alerted": """
-        SELECT * FROM seller.inventory i WHERE afn_fulfillable_quantity = 0 AND NOT EXISTS (
-            SELECT FROM seller.notifications n
-            WHERE (n.account, n.sku, n.title) = (i.account, i.sku, 'Out of stock'))
-    """,
-    "a notification concerns a known product and names it": """
-        SELECT * FROM seller.notifications n LEFT JOIN service.products p USING (account, sku)
-        WHERE p.sku IS NULL OR strpos(n.message, n.sku) = 0
     """,
     "every row of sales is of a known product under its own name": """
         SELECT o.* FROM (

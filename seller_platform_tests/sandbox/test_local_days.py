@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, local_days
-from seller_platform.sandbox.marketplaces import MARKETPLACES
 
 CHANGES = [
     ("America/Los_Angeles", date(2026, 3, 8), 23),
@@ -33,13 +32,3 @@ def test_every_stamp_is_one_the_zone_itself_would_write(zone: str, day: date, ho
     assert moments == sorted(moments)
     assert {moment.date() for moment in moments} == {day}
     assert moments[-1] - moments[0] > timedelta(hours=hours) - timedelta(seconds=20)
-
-
-@pytest.mark.parametrize("zone", sorted({market.timezone for market in MARKETPLACES}))
-def test_days_of_every_marketplace_join(zone: str) -> None:
-    days = local_days(zone, date(2024, 1, 1), 3 * 366)
-
-    total = sum(day.seconds for day in days)
-
-    ends = [datetime.combine(day, datetime.min.time(), ZoneInfo(zone)) for day in (date(2024, 1, 1), date(2027, 1, 3))]
-    assert total == (ends[1].astimezone(UTC) - ends[0].astimezone(UTC)).total_seconds()

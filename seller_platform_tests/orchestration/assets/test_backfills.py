@@ -88,19 +88,6 @@ def location() -> dg.Definitions:
     return dg.Definitions.merge(component.definitions(), dg.Definitions([margin], executor=executor))
 
 
-@dataclass(frozen=True)
-class Backfill:
-    """The end of a backfill.
-
-    Attributes:
-        status: Dagster's status, such as COMPLETED_SUCCESS.
-        failed: The partitions that did not get a materialization, by the name of their asset.
-    """
-
-    status: str
-    failed: dict[str, set[str]]
-
-
 @dataclass
 class Shop:
     """A project that mounts the component, and an upstream that may not answer a month.
@@ -113,8 +100,14 @@ class Shop:
     workspace: WorkspaceProcessContext
     is_bad: bool = True
 
-    def backfill(self, keys: Collection[dg.AssetKey], partitions: Sequence[str] | None = None) -> Backfill:
-        """Launch a backfill, of all partitions by default, and iterate as the daemon does until it ends."""
+    def backfill(
+        self, keys: Collection[dg.AssetKey], partitions: Sequence[str] | None = None
+    ) -> tuple[str, dict[str, set[str]]]:
+        """Launch a backfill, of all partitions by default, and iterate as the daemon does until it ends.
+
+        Returns:
+            Dagster's status, and the partitions that did not get a materialization, by the name of their asset.
+        """
         graph = self.workspace.create_request_context().asset_graph
         backfill: PartitionBackfill | None = store_backfill(self.instance, graph, keys, partitions)
         for _ in range(_MOST_ITERATIONS):
@@ -129,7 +122,7 @@ class Shop:
         subset = backfill.get_asset_backfill_data(graph).failed_and_downstream_subset
         for each in subset.iterate_asset_partitions():
             failed[each.asset_key.to_user_string()].add(str(each.partition_key))
-        return Backfill(backfill.status.value, failed)
+        return backfill.status.value, dict(failed)
 
     def red(self, *keys: dg.AssetKey) -> set[str]:
         """Return the partitions that are not materialized in each of these assets; they have the same."""
@@ -190,7 +183,7 @@ def test_one_bad_month_is_red_alone_until_it_is_repaired(shop: Shop) -> None:
     still_red = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN)
 
     failed = [key.to_user_string() for key in (TRANSACTIONS, *OF_TRANSACTIONS, OWN)]
-    assert result == Backfill("COMPLETED_FAILED", {name: {BAD} for name in failed})
+    assert result == ("COMPLETED_FAILED", {name: {BAD} for name in failed})
     assert (red, green, still_red) == ({BAD}, set(), set())
     assert [each == loaded for each in built] == [True] * 3, "marts of good months are built in the run that loads them"
     assert len(set(loaded.values())) == len(KEYS), "each account has a run of its own"

@@ -11,6 +11,7 @@ import time_machine
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from seller_platform.contract import LISTS, Account, Dataset, Window, dataset_named
+from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
@@ -18,6 +19,7 @@ from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts
+from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import store_receipts
@@ -219,3 +221,18 @@ def test_hourly_snapshots_leave_requests_to_a_refresh(schedules: Schedules, monk
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
     running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
     assert status == {"refresh": running, "reread": running, "snapshot": stopped}
+
+
+def test_a_slice_that_no_day_suffices_for_is_a_problem(schedules: Schedules, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
+    schedules.register({"us-1": BERLIN})
+    at, march = datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
+    spent = RequestsUsedUpError("default", per_day=96, renews_at=at, sent=96)
+    for dataset in SALES:
+        keep_refusal(schedules.database, dataset, "us-1", march, spent, run_id=None)
+
+    result = schedules.ticked("refresh", at, history_start=march.start)
+
+    assert "may send 96 a day" in str(result.skip_message)
+    stored = {each.error for of_pair in refusals(schedules.database).values() for each in of_pair}
+    assert stored == {BudgetTooSmallError.__name__}

@@ -149,17 +149,6 @@ def test_history_begins_earlier_and_the_job_says_what_that_takes(desk: Desk, mon
     assert "history cannot begin with 1999-01" in sentence
 
 
-def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
-    for job, op in (
-        ("extend_history", "extend"),
-        ("refresh_now", "refresh"),
-        ("accept_held", "accept"),
-        ("acknowledge", "note_problems"),
-    ):
-        config: Any = desk.definitions.resolve_job_def(job).get_node_named(op).definition
-        assert all(field.description for field in config.config_field.config_type.fields.values()), job
-
-
 def test_held_readings_fail_their_check_until_they_are_accepted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing_of_one(rows: Rows, seller: str) -> Rows:
         return [] if independent_upstream.KEYS[seller] == ACCOUNT else rows
