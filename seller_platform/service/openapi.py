@@ -1,6 +1,6 @@
 """Describes the operations of the API, and builds the OpenAPI document from them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -226,32 +226,6 @@ def openapi_document(described: Iterable[Operation], base_url: str) -> dict[str,
             },
         },
     }
-
-
-def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield method, path and operation of every endpoint of a document."""
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            yield method.upper(), path, operation
-
-
-def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with every reference to a schema replaced by the schema."""
-    schemas = document["components"]["schemas"]
-
-    def inline(described: Any) -> Any:
-        if isinstance(described, list):
-            return [inline(item) for item in described]
-        if not isinstance(described, Mapping):
-            return described
-        inner = {name: inline(item) for name, item in described.items()}
-        reference = described.get("$ref")
-        if isinstance(reference, str) and reference.startswith(_SCHEMAS):
-            return inline(schemas[reference.removeprefix(_SCHEMAS)]) | {k: v for k, v in inner.items() if k != "$ref"}
-        return inner
-
-    inlined: dict[str, Any] = inline(document)
-    return inlined
 
 
 def example_of(schema: Mapping[str, Any], name: str = "text") -> Any:

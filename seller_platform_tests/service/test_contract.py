@@ -15,8 +15,8 @@ from seller_platform.contract.wire import METADATA
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.errors import ApiError
 from seller_platform.service.http.responses import JSON, error_answer
-from seller_platform.service.openapi import operations, without_references
 from seller_platform_tests.support.known_rows import COST_PERIOD, MUG, US
+from seller_platform_tests.support.openapi import operations, without_references
 from seller_platform_tests.support.served import ANN, Served, running_app
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 

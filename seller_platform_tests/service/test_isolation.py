@@ -23,10 +23,10 @@ from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.applications import add_application
-from seller_platform.service.openapi import operations
 from seller_platform.service.users.groups import set_group
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.openapi import operations
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.served import CALLBACK, add_product, add_user, issue_token, running_app
 from seller_platform_tests.support.stored_rows import execute, insert_rows, list_accounts

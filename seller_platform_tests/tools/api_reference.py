@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,8 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.wire import OPENAPI
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.service.app import create_app
-from seller_platform.service.pages.docs import described
+from seller_platform.service.http.responses import JSON
+from seller_platform_tests.support.openapi import operations, without_references
 
 _SECTION = re.compile(r"^(Args|Attributes|Raises):\n((?:^(?: .*)?\n?)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
@@ -32,18 +34,20 @@ def table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
 
 def http_api() -> str:
     """Return a section for each endpoint of the service, by area: its parameters, its answer and its errors."""
-    api = described(asyncio.run(_openapi()))
+    document = without_references(asyncio.run(_openapi()))
 
     def sections() -> Iterator[str]:
-        yield from api["about"]
+        yield document["info"]["description"]
         yield "## Errors"
         yield "The body of each error has these fields; the OAuth endpoints answer as RFC 6749 says."
-        yield _fields(api["error"])
-        for area in api["areas"]:
+        yield _fields(_inner_fields(document["components"]["schemas"]["Error"]))
+        for area in document["tags"]:
             yield f"## {area['name'].capitalize().replace('Oauth', 'OAuth')}"
             yield area["description"]
-            for endpoint in area["endpoints"]:
-                yield from _endpoint(endpoint)
+            for method, path, operation in operations(document):
+                if operation["tags"] == [area["name"]]:
+                    yield f"### {method} {path}"
+                    yield from _endpoint(operation)
 
     return "\n\n".join(sections())
 
@@ -56,31 +60,66 @@ async def _openapi() -> dict[str, Any]:
     return document
 
 
-def _endpoint(endpoint: Mapping[str, Any]) -> Iterator[str]:
-    yield f"### {endpoint['method']} {endpoint['path']}"
-    yield f"{endpoint['summary']}."
-    yield from endpoint["rules"]
-    if not endpoint["needs_token"]:
+def _endpoint(operation: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{operation['summary'].rstrip('.')}."
+    yield operation["description"]
+    if not operation["security"]:
         yield "It needs no access token."
-    for title, kind in (
-        ("Parameters", "parameters"),
-        ("Fields of the body", "body"),
-        ("Fields of the answer", "fields"),
-    ):
-        if endpoint[kind]:
+    answer = operation["responses"]["200"].get("content", {})
+    bodies = operation.get("requestBody", {}).get("content", {})
+    parameters = [
+        (each["name"], each["schema"], each["description"], each["required"])
+        for each in operation.get("parameters", ())
+    ]
+    body = [field for each in bodies.values() for field in _inner_fields(each["schema"])]
+    fields = [(*field, False) for *field, _ in _inner_fields(answer[JSON]["schema"])] if JSON in answer else []
+    for title, listed in (("Parameters", parameters), ("Fields of the body", body), ("Fields of the answer", fields)):
+        if listed:
             yield f"{title}:"
-            yield _fields(endpoint[kind], with_required=kind != "fields")
+            yield _fields(listed)
     yield "Statuses:"
-    yield "\n".join(f"- {status}: {meaning}" for status, meaning in endpoint["responses"])
+    yield "\n".join(f"- {status}: {response['description']}" for status, response in operation["responses"].items())
 
 
-def _fields(fields: Iterable[Mapping[str, Any]], *, with_required: bool = False) -> str:
+def _fields(fields: Iterable[tuple[str, Mapping[str, Any], str, bool]]) -> str:
     def rows() -> Iterator[tuple[str, ...]]:
-        for each in fields:
-            kind = f"{each['type']}, required" if with_required and each["required"] else each["type"]
-            yield f"`{each['name']}`", kind, each["doc"] or "–"
+        for name, schema, doc, is_required in fields:
+            kind = _type(schema)
+            yield f"`{name}`", f"{kind}, required" if is_required else kind, doc or "–"
 
     return table(("name", "is", "means"), rows())
+
+
+def _inner_fields(
+    schema: Mapping[str, Any], prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Any], str, bool]]:
+    """Yield name, schema, doc and whether it is required of each field, those of inner objects under their path."""
+    if schema.get("type") == "array":
+        yield from _inner_fields(schema["items"], f"{prefix}[]", depth)
+    seen = set()
+    for variant in schema.get("anyOf", schema.get("oneOf", [schema])):
+        for name, inner in variant.get("properties", {}).items():
+            path = f"{prefix}.{name}" if prefix else name
+            if path in seen and "enum" not in inner:
+                continue
+            seen.add(path)
+            yield path, inner, inner.get("description", ""), name in variant.get("required", ())
+            if depth < 5:
+                yield from _inner_fields(inner, path, depth + 1)
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if len(schema.get("enum", ())) == 1:
+        return json.dumps(schema["enum"][0])
+    kinds = schema.get("type", "any")
+    kind = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+    if "format" in schema:
+        kind = kind.replace("string", str(schema["format"]))
+    if "enum" in schema:
+        kind = f"{kind}: {', '.join(map(str, schema['enum']))}"
+    if "minimum" in schema:
+        kind = f"{kind} from {schema['minimum']}"
+    return kind
 
 
 def python_api() -> str:

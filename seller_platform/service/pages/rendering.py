@@ -23,7 +23,6 @@ HOME = "/"
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+")
 STATIC_FILES: Mapping[str, str] = {
     "/static/style.css": "text/css",
-    "/static/docs.js": "text/javascript",
     "/static/copy.js": "text/javascript",
     "/static/favicon.svg": "image/svg+xml",
     "/favicon.ico": "image/vnd.microsoft.icon",
@@ -69,8 +68,8 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
 
 
 def document_with_script(text: str) -> PublicDocument:
-    """Return a page without secrets that loads the script of the documentation, which may call the API."""
-    return PublicDocument(text.encode(), HTMLResponse.media_type, _protection("", has_script=True, calls_api=True))
+    """Return a page without secrets that loads a script."""
+    return PublicDocument(text.encode(), HTMLResponse.media_type, _protection("", has_script=True))
 
 
 def render_message(
@@ -129,9 +128,8 @@ async def answer_static(request: Request) -> Response:
     return _static_document(request.scope["path"]).answer(request)
 
 
-def _protection(form_target: str, *, has_script: bool, calls_api: bool = False) -> dict[str, str]:
+def _protection(form_target: str, *, has_script: bool) -> dict[str, str]:
     script = "script-src 'self'; " if has_script else ""
-    script += "connect-src 'self'; " if calls_api else ""
     policy = (
         f"default-src 'none'; style-src 'self'; img-src 'self'; {script}base-uri 'none'; frame-ancestors 'none'; "
         f"form-action 'self' {form_target}"
@@ -154,9 +152,6 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        # A text of the contract, with text in backticks as code.
-        marked=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))),  # noqa: S704  # escaped
-        breakable=lambda path: Markup(".<wbr>").join(path.split(".")),
         # Whom to ask; an e-mail address is a link.
         contact=lambda ask: (
             Markup('<a href="mailto:{0}">{0}</a>').format(ask) if _EMAIL.fullmatch(ask) else escape(ask)

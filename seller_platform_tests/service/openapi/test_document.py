@@ -2,9 +2,7 @@
 
 import json
 import re
-import shlex
 from html import unescape
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -18,11 +16,12 @@ from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.approvals_page import END
 from seller_platform.service.oauth.developers_page import DELETE, NEW, SECRET
-from seller_platform.service.openapi import example_of, operations, without_references
+from seller_platform.service.openapi import example_of
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
-from seller_platform_tests.support.served import Served, add_product
+from seller_platform_tests.support.openapi import operations, without_references
+from seller_platform_tests.support.served import Served
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, SECRET, APPROVALS, END}
 _ACCOUNT_PAGES = {ACCOUNT, RESET}
@@ -115,38 +114,11 @@ def test_every_example_is_allowed_and_means_something(inlined: dict[str, Any]) -
 def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, document: dict[str, Any]) -> None:
     answer = httpx.get(f"{reading.base_url}/docs")
 
-    policy = answer.headers["content-security-policy"]
-    assert "script-src 'self'" in policy
-    assert "connect-src 'self'" in policy
-    assert "unsafe" not in policy
+    text = unescape(re.sub("<[^>]*>", "", answer.text))
     assert re.findall('(?:src|href)="([^"]*https:[^"]*)"', answer.text) == []
-    for _, path, operation in operations(document):
-        assert f'id="{operation["operationId"]}"' in answer.text
-        assert path in answer.text
+    for method, path, operation in operations(document):
+        assert f">{method} {path}</h3>" in answer.text
+        assert all(f"\n{status}: {each['description']}" in text for status, each in operation["responses"].items())
     for dataset in SERVED:
         for column in dataset.columns:
-            assert f"data[].<wbr>{column.name}<" in answer.text
-
-
-def test_the_commands_on_the_documentation_page_work(service: Served, ann: httpx.Client) -> None:
-    add_product(service.database, "us-1", "MUG-BLUE-350", parent="P")
-    page = ann.get("/docs")
-    commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]
-    statuses = {
-        f"{answer.request.method} {answer.request.url.path}": answer.status_code
-        for answer in (_run(ann, command) for command in commands if "ACCESS_TOKEN" in command)
-    }
-
-    # Two of the user, the statistics, three of costs, three of reports.
-    assert len(statuses) == len(SERVED) + 9
-    assert statuses.pop("GET /reports/download") == 409  # no worker writes reports here
-    assert {name: status for name, status in statuses.items() if status != 200} == {}
-
-
-def _run(client: httpx.Client, command: str) -> httpx.Response:
-    """Send the request of a curl command with the token of the client."""
-    words = shlex.split(command)
-    options = dict(pairwise(words))
-    headers = {"Content-Type": "application/json"} if "-d" in options else {}
-    method = options.get("-X", "POST" if "-d" in options else "GET")
-    return client.request(method, words[1], content=options.get("-d"), headers=headers)
+            assert f"<code>data[].{column.name}</code>" in answer.text

@@ -1,4 +1,4 @@
-"""Tests the pages in Chromium: login, consent, a request of the documentation, and rules of accessibility."""
+"""Tests the pages in Chromium: login, consent, and rules of accessibility."""
 
 import re
 from collections.abc import Iterator
@@ -86,24 +86,6 @@ def test_a_redirect_to_an_ipv6_address_is_not_stopped_by_our_policy(page: Page, 
     assert _decide(page, "Approve").startswith("http://[::1]:9/cb?code=")
 
 
-def test_an_endpoint_is_tried_on_the_documentation_page(page: Page, reading: Served) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    token = issue_token(reading.database, ANN)
-    page.goto(f"{reading.base_url}/docs#list_accounts")
-    endpoint = page.locator("#list_accounts")
-
-    endpoint.get_by_role("button", name="Send request").click()
-    expect(endpoint.locator("output")).to_contain_text("401 Unauthorized")
-    page.get_by_label("Access token").fill(token)
-    endpoint.get_by_role("button", name="Send request").click()
-
-    expect(endpoint.locator("output")).to_contain_text("200 OK")
-    expect(endpoint.locator("output")).to_contain_text('"account_title": "Shop US"')
-    assert not any(token in url for url in asked)
-    assert all(url.startswith(reading.base_url) for url in asked if not url.startswith("data:"))
-
-
 def test_no_page_on_a_phone_violates_a_rule_of_accessibility(page: Page, service: Served) -> None:
     problems: list[str] = []
 
@@ -121,7 +103,7 @@ def test_no_page_on_a_phone_violates_a_rule_of_accessibility(page: Page, service
     check("wrong password")
     log_in(page)
     check("consent")
-    paths = sorted({*page_paths("GET"), "/nothing"} - {"/docs", "/login"})
+    paths = sorted({*page_paths("GET"), "/nothing"} - {"/login"})
     for path in paths:
         page.goto(service.base_url + re.sub("{.*?}", service.client_id, path))
         check(path)
