@@ -85,7 +85,6 @@ _HEADERS = {
     "RateLimit-Policy": "The limits of this token and its user: the requests (`q`) in a window of seconds (`w`). "
     "Absent where the service has none.",
     "RateLimit": "What is left of each limit: the requests (`r`), and the seconds (`t`) until all are available again.",
-    "ETag": "Names the page as it is; sent back as `If-None-Match`, it gets status 304 while the page stays so.",
     "Link": 'The next page, with `rel="next"`, if there is one.',
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",

@@ -1,13 +1,9 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
 import calendar
-import re
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from hashlib import blake2b
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -32,11 +28,10 @@ from seller_platform.service.lists.page_queries import (
     RowPage,
     missing_rates,
     read_page,
-    read_state,
 )
 from seller_platform.service.lists.pins import AS_OF_MOMENT, Pin, moved_on, next_link, read_pin, subject_of, write_pin
 from seller_platform.service.lists.replica import require_read, unknown_to_replica
-from seller_platform.service.lists.state import ListState, database_of
+from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi import Operation, Route, page_type, row_type
@@ -63,8 +58,7 @@ _REPLICA_RULES = (
 _WALKS = (
     f"Each page but the last carries a `Link` to the next one. With its `{AS_OF}` that page is of the same moment as "
     "the first, whatever is loaded meanwhile; where it cannot be any more, the answer is 410, and the walk begins "
-    "again. Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it is "
-    "answered with 304 as long as the page is unchanged."
+    "again. Without it, a page is of the present list."
 )
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
 _ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
@@ -80,12 +74,7 @@ SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.
 """The datasets whose rows are served as they are stored; those of the statistics are computed."""
 
 SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]
-CACHING = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
-"""Headers of pages: a client may keep them, and asks each time whether they are still right."""
-
-_TAG = re.compile(r'W/"([0-9]{1,19})-([A-Za-z0-9_-]{22})"')
 _RATE = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
-_SERVICE = version("seller-platform")
 
 
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
@@ -113,29 +102,19 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                     missing = await missing_rates(connection, dataset, selected, days=days, currency=currency)
                     require_rates(selected, currency, missing)
             query = PageQuery(dataset, list_request, days, source, pin.snapshot if pin else None)
-            name = PageName(subject, list_request, days, pin)
-            page, total = None, None
-            sent = ",".join(request.headers.getlist("if-none-match"))
-            if tags := [match[0] for match, _ in zip(_TAG.finditer(sent), range(50), strict=False)]:
-                state = await read_state(connection, selected, query)
-                total = name.total_of_equal(tags, state)
-            if total is None:
-                page, state = await read_page(connection, selected, query)
-                total = page.total
+            page, state = await read_page(connection, selected, query)
         # Rows may have changed otherwise than by a load, or what they are computed from.
-        if pin is not None and (total, state.others) != (pin.total, pin.others):
+        if pin is not None and (page.total, state.others) != (pin.total, pin.others):
             raise moved_on("the list can no longer be read as it was when the walk began")
         token = list_request.as_of
         if token is None and state.snapshot is not None:
-            token = write_pin(Pin(now, total, state.others, state.snapshot), subject, state.database)
+            token = write_pin(Pin(now, page.total, state.others, state.snapshot), subject, state.database)
         headers = {
             **({COMPUTED_BY: REPLICA} if selected.has_replicas and (is_converted or source is not None) else {}),
-            **next_link(base_url_of(request) + dataset.path, request.scope["query_string"], list_request, total, token),
-            **CACHING,
-            "ETag": name.tag(total, state),
+            **next_link(
+                base_url_of(request) + dataset.path, request.scope["query_string"], list_request, page.total, token
+            ),
         }
-        if page is None:
-            return Response(status_code=304, headers=headers)
         return page_answer(request, dataset, page, list_request, headers)
 
     paragraphs = [
@@ -155,7 +134,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
         answer=page_type(row_type(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
         refusals=(401, 404, 410, 422, 503),
-        headers=(*computed, "ETag", "Link"),
+        headers=(*computed, "Link"),
     )
     return Route(operation, answer)
 
@@ -325,37 +304,3 @@ _RULES = dict.fromkeys((dataset.name for dataset in LISTS), ListRules()) | {
     INVENTORY.name: ListRules(VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),
 }
 """The rules of each dataset's list, which are empty for most."""
-
-
-@dataclass(frozen=True)
-class PageName:
-    """What decides, with the state of its list, what a page holds: its `ETag` (RFC 9110 section 13.1.2).
-
-    A tag follows from the loads that a page covers, so a page that the caller has is recognised without reading rows.
-    Tags are weak, because an answer may be compressed. The link to the next page needs the total, which they hold.
-
-    Attributes:
-        subject: The list, as `subject_of` returns it.
-        days: The days of each account; None for the newest snapshots.
-        pin: The moment that the list is pinned to, whose rows never change.
-    """
-
-    subject: bytes
-    list_request: ListRequest
-    days: Sequence[Days] | None
-    pin: Pin | None
-
-    def tag(self, total: int, state: ListState) -> str:
-        """Return the tag of the page."""
-        moment = (self.pin, state.others) if self.pin else (self.days, state.loads, state.others)
-        named = repr((_SERVICE, self.subject, self.list_request.page, moment, total)).encode()
-        text = urlsafe_b64encode(blake2b(named, digest_size=16).digest()).decode().rstrip("=")
-        return f'W/"{total}-{text}"'
-
-    def total_of_equal(self, tags: Sequence[str], state: ListState) -> int | None:
-        """Return the total of the page that a caller has, if one of its tags is that of the page."""
-        for tag in tags:
-            total = int(tag.removeprefix('W/"').partition("-")[0])
-            if self.tag(total, state) == tag:
-                return total
-        return None

@@ -229,13 +229,7 @@ SELECT (SELECT is_current FROM kept), (SELECT coalesce(sum(amount), 0)::bigint F
 """
 
 # Rows of a pinned list are read only where no later load is to be left out.
-_NONE_IS_LATER = "NOT EXISTS (SELECT FROM receipts WHERE is_later)"
-
-_STATE = """
-WITH {chosen},
-{state}
-SELECT {state_columns}
-"""
+_NONE_IS_LATER = "NOT EXISTS (SELECT FROM later_loads)"
 
 # Where the account is a constant, the index returns the days in order, and only the rows of a day are sorted.
 _OF_ONE_ACCOUNT = """(
@@ -374,16 +368,6 @@ async def read_page(connection: Connection, selected: SelectedAccounts, query: P
         pinned = await read(False, later[0] if later else [])
     assert pinned is not None
     return pinned
-
-
-async def read_state(connection: Connection, selected: SelectedAccounts, query: PageQuery) -> ListState:
-    """Return the state that `read_page` would show, without reading rows."""
-    statement = sql.SQL(_STATE).format(
-        chosen=_chosen(query.dataset), state=state_items(query.dataset), state_columns=state_columns(query.other_states)
-    )
-    row = await (await connection.execute(statement, query.values(selected), prepare=False)).fetchone()
-    assert row is not None
-    return ListState(*row)
 
 
 @asynccontextmanager

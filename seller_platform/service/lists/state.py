@@ -1,4 +1,4 @@
-"""The state that a list shows: the loads of its rows, and what else its answer depends on.
+"""The state that a list shows: whether later loads changed its rows, and what else its answer depends on.
 
 A load writes its receipt in the transaction that changes the rows, with the number of that transaction. So the receipt
 says whether a snapshot of PostgreSQL saw the rows. Neither the times nor the numbers of loads say that, because loads
@@ -21,22 +21,20 @@ class ListState:
     """What an answer was made of.
 
     Attributes:
-        loads: The number and a hash of the loads that changed rows of its days.
-        others: Hashes of the rest: the accounts as they are listed, exchange rates, facts about products.
+        others: Hashes of what is not loaded: the accounts as they are listed, exchange rates, facts about products.
         snapshot: The snapshot of PostgreSQL; None of a standby, whose snapshots do not name open transactions.
         database: What distinguishes the database from others, and from itself before it was restored.
         has_later_loads: Whether loads that the moment of a pinned list did not see changed rows of its days.
     """
 
-    loads: str
     others: str
     snapshot: str | None
     database: str
     has_later_loads: bool
 
 
-_ITEMS = sql.SQL("""receipts AS MATERIALIZED (
-    SELECT load.id, NOT coalesce(pg_visible_in_snapshot(transaction_id, %(snapshot)s::pg_snapshot), true) AS is_later
+_ITEMS = sql.SQL("""later_loads AS MATERIALIZED (
+    SELECT load.id
     FROM (
         SELECT {dataset}, account, first_day, last_day FROM chosen
         UNION ALL
@@ -49,17 +47,16 @@ _ITEMS = sql.SQL("""receipts AS MATERIALIZED (
     JOIN platform.published_loads AS load
       ON load.dataset = covered.dataset AND load.account = covered.account AND load.changed
      AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
+    WHERE NOT coalesce(pg_visible_in_snapshot(transaction_id, %(snapshot)s::pg_snapshot), true)
 )""")
 
 # Whoever fills the sandbox again replaces the rows of its accounts, which have no receipts.
-_COLUMNS = sql.SQL("""(
-    SELECT count(*) || '.' || coalesce(bit_xor(hashint8extended(id, 0)), 0) FROM receipts WHERE NOT is_later
-), concat_ws('.',
+_COLUMNS = sql.SQL("""concat_ws('.',
     (SELECT coalesce(bit_xor(hashtextextended(concat_ws('|', connection, account, xmin::text), 0)), 0)
      FROM seller.accounts WHERE account = ANY (%(accounts)s::text[])),
     {others}
 ), CASE WHEN NOT pg_is_in_recovery() THEN pg_current_snapshot()::text END, {database},
-EXISTS (SELECT FROM receipts WHERE is_later)""")
+EXISTS (SELECT FROM later_loads)""")
 
 RATES: LiteralString = """(
     SELECT coalesce(bit_xor(hashtextextended(rate::text, 0)), 0) FROM service.exchange_rates AS rate
