@@ -13,7 +13,7 @@ BUDGETS = {
     "cli": 4_829,
     "orchestration": 4_383,
     "service": 12_179,
-    "sandbox": 2_981,
+    "sandbox": 2_934,
     "alerts": 617,
     "agents": 2_335,
     "ingest": 2_388,

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, cast
 
 import click
-import httpx
 
 from seller_platform import interruption
 from seller_platform.cli.installation import Installation, make_home, open_installation
@@ -20,9 +18,9 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sync import SliceOptions, run_sync
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
+from seller_platform.errors import SellerPlatformError
 from seller_platform.files import write_for_this_start
 from seller_platform.marts.commands import build_due, states_of
-from seller_platform.network import http_client
 from seller_platform.sandbox.commands.demo import connect_local_stack
 from seller_platform.sandbox.commands.fill import accounts_option, months_option
 from seller_platform.sandbox.commands.local_stack import GROUP_TITLE, USER_EMAIL, open_local_stack
@@ -36,22 +34,7 @@ _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
 # With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
 _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
-_REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "seller_platform"}
-_START_SCHEDULE = """
-mutation ($selector: ScheduleSelector!) { startSchedule(scheduleSelector: $selector) { __typename } }
-"""
-_UNDER_WAY = """
-{
-  runsOrError(filter: {statuses: [QUEUED, NOT_STARTED, STARTING, STARTED]}, limit: 1) { ... on Runs { results { id } } }
-}
-"""
-_LAUNCH = """
-mutation ($selector: JobOrPipelineSelector!) {
-  launchRun(executionParams: {
-    selector: $selector, executionMetadata: {tags: [{key: "user", value: "seller-platform"}]}
-  }) { __typename }
-}
-"""
+_SCHEDULES = {"SELLER_PLATFORM_SCHEDULES": '{"orders_today": {"enabled": true}}'}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
@@ -88,8 +71,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     an earlier `demo` or `dev` let it begin; `sync --from` loads earlier months.
 
     With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
-    are listed late. Each day that the sandbox reaches is loaded as by the job `refresh_now`. When today is reached,
-    orders are listed within a minute after they are placed; the schedule `orders_today`, which is on, reads them.
+    are listed late. Each day that the sandbox reaches is loaded as by `sync`. When today is reached, orders are listed
+    within a minute after they are placed; the schedule `orders_today`, which is on, reads them.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -114,7 +97,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             dagster.enter_context(_without_unfinished_runs(installation.settings.home))
 
             def start(name: str) -> Program:
-                variables = {"DAGSTER_HOME": dagster_folder, _WAITING: "1"}
+                variables = {"DAGSTER_HOME": dagster_folder, _WAITING: "1", **(_SCHEDULES if is_live else {})}
                 return dagster.enter_context(running(name, commands[name], variables, stack.home / f"{name}.log"))
 
             commands = dagster_commands(stack.home, address)
@@ -146,11 +129,12 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
                 output.line(f"Live sandbox      since {since}; each of its days is loaded when it is reached")
             output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
-            refreshes = LiveRefreshes(address, programs[2]) if is_live else None
+            loaded = None
             while True:
                 time.sleep(1.0)
-                if refreshes is not None:
-                    refreshes.request()
+                # A program that has ended is started again below, and the day is loaded then.
+                with suppress(SellerPlatformError):
+                    loaded = _load_day(installation, programs[2], loaded, output) if is_live else None
                 if stack.server.revive():
                     output.say("PostgreSQL ended unexpectedly and is started again.")
                 for program in filter(Program.revive, (stack.service, *programs)):
@@ -216,40 +200,9 @@ def live_command(since: date, *, accounts: int, months: int) -> list[str]:
     return [sys.executable, "-m", "seller_platform.cli", "sandbox", "live", "--continue", *words]
 
 
-class LiveRefreshes:
-    """Requests the job `refresh_now` whenever the sandbox has reached another day, until it has reached today.
-
-    Dagster's schedules follow the clock of the machine: they would read once a day what the sandbox changes every 20 s.
-    It switches on the schedule `orders_today`, which reads the orders of today every 15 minutes.
-    """
-
-    def __init__(self, address: str, live: Program) -> None:
-        """Keep the URL of the Dagster UI, and the program that advances the sandbox: its log has a line a day."""
-        self._address, self._live = address, live
-        # The log may have days of an earlier `dev`.
-        self._days, self._is_over, self._is_on = len(self._reached()), False, False
-
-    def request(self) -> None:
-        """Request a refresh if another day was reached, and no run is under way."""
-        days = self._reached()
-        if self._is_over or len(days) == self._days:
-            return
-        # A web server that ended is started again, and answers before it has read the code location.
-        with suppress(httpx.HTTPError, KeyError):
-            if not self._is_on:
-                started = self._ask(_START_SCHEDULE, {**_REPOSITORY, "scheduleName": "orders_today"})
-                self._is_on = started["startSchedule"]["__typename"] == "ScheduleStateResult"
-            if self._is_on and not self._ask(_UNDER_WAY)["runsOrError"]["results"]:
-                launched = self._ask(_LAUNCH, {**_REPOSITORY, "jobName": "refresh_now"})
-                if launched["launchRun"]["__typename"] == "LaunchRunSuccess":
-                    self._days, self._is_over = len(days), days[-1].startswith(str(utc_now().date()))
-
-    def _reached(self) -> list[str]:
-        """Return the lines of the days that the sandbox has reached."""
-        return [line for line in self._live.log.read_text().splitlines() if _DAY.match(line)]
-
-    def _ask(self, query: str, selector: Mapping[str, str] | None = None) -> dict[str, Any]:
-        body = {"query": query, "variables": {} if selector is None else {"selector": selector}}
-        with http_client(self._address, timeout=30.0) as http:
-            answer = http.post(f"{self._address}/graphql", json=body).raise_for_status()
-        return cast("dict[str, Any]", answer.json()["data"] or {})
+def _load_day(installation: Installation, live: Program, loaded: str | None, output: Output) -> str | None:
+    """Load the lists if the sandbox has reached another day than was loaded, and return the line of that day."""
+    reached = next(filter(_DAY.match, reversed(live.log.read_text().splitlines())), None)
+    if reached != loaded:
+        run_sync(installation, SliceOptions(), output)
+    return reached
