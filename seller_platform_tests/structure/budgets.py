@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_731,
     "cli": 4_829,
     "orchestration": 4_383,
-    "service": 12_179,
+    "service": 12_163,
     "sandbox": 2_934,
     "alerts": 617,
     "agents": 2_335,

@@ -29,9 +29,6 @@ from seller_platform.warehouse.postgres.advisory_locks import LOCK, TRY_LOCK
 KEPT_LONGER = timedelta(hours=1)
 """How long rows are kept after they expire, because requests under way may still read them."""
 
-ARRIVALS: LiteralString = "LISTEN seller_platform_reports"
-"""Lets a connection be notified of each new report."""
-
 _RETRY_SECONDS = 10
 
 
@@ -113,7 +110,6 @@ async def request_report(
         }
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
-        await connection.execute("NOTIFY seller_platform_reports")
     return int(row[0])
 
 

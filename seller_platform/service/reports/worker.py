@@ -24,7 +24,6 @@ from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.limits import Limits
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
-    ARRIVALS,
     KEPT_LONGER,
     ReportRequestJob,
     count_attempts,
@@ -85,7 +84,7 @@ class Pace:
     Attributes:
         reports: How many reports it writes at a time.
         attempts: How often writing a report may fail, or end its worker, before the report is marked as failed.
-        poll_seconds: The interval at which it looks for reports without a notification.
+        poll_seconds: The interval at which it looks for reports.
         grace_seconds: How long it may finish its reports when it is stopped; then others write them.
         tidy_seconds: The interval at which it deletes expired rows.
         again_seconds: How long it waits when PostgreSQL is unavailable, or when a report failed.
@@ -147,14 +146,12 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limit
 
 
 async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace, limits: Limits) -> None:
-    store = Store(database_url, connections=2 * pace.reports + 2)  # of a report: its rows, its progress
+    store = Store(database_url, connections=2 * pace.reports + 1)  # of a report: its rows, its progress
     await store.open()
-    wake = asyncio.Event()
-    writers = [asyncio.create_task(_write_reports(store, stop, wake, pace, limits)) for _ in range(pace.reports)]
-    others = [asyncio.create_task(each) for each in (_listen(store, wake), _tidy_up(store, pace, limits), stop.wait())]
+    writers = [asyncio.create_task(_write_reports(store, stop, pace, limits)) for _ in range(pace.reports)]
+    others = [asyncio.create_task(each) for each in (_tidy_up(store, pace, limits), stop.wait())]
     await asyncio.wait((*writers, *others), return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
-        wake.set()
         await asyncio.wait(writers, timeout=pace.grace_seconds)
     tasks = (*writers, *others)
     # Before Python 3.12, `wait_for` loses a cancellation that arrives together with what it waits for, as in the pool.
@@ -169,26 +166,17 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
             raise result
 
 
-async def _listen(store: Store, wake: asyncio.Event) -> None:
-    """Set the event whenever a report is requested, until cancelled."""
-    async with store.connection() as connection:
-        await connection.execute(ARRIVALS)
-        async for _ in connection.notifies():
-            wake.set()
-
-
-async def _write_reports(store: Store, stop: asyncio.Event, wake: asyncio.Event, pace: Pace, limits: Limits) -> None:
+async def _write_reports(store: Store, stop: asyncio.Event, pace: Pace, limits: Limits) -> None:
     """Write one report after another, until the worker is stopped."""
     while not stop.is_set():
-        wake.clear()
         async with store.connection() as connection, connection.transaction():
             job = await reserve_report(connection)
             if job is not None:
                 with log_context(report_id=job.id):
                     await _write(store, connection, job, pace, limits)
-        if job is None and not stop.is_set():
+        if job is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), pace.poll_seconds)
+                await asyncio.wait_for(stop.wait(), pace.poll_seconds)
 
 
 async def _write(store: Store, connection: Connection, job: ReportRequestJob, pace: Pace, limits: Limits) -> None:
