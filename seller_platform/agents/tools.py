@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, get_origin
 
 import psycopg
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.agents.asker import Asker
@@ -36,8 +36,8 @@ class Tool:
     """A tool that an agent may call.
 
     Attributes:
-        function: Answers, or raises RequestError. Its docstring says to a model what it answers and how to ask; its
-            annotations are the schemas.
+        function: Answers, or raises RequestError. Its docstring says to a model what it answers and how to ask; the
+            annotation of its arguments is the schema.
         fewer: What to ask for, where an answer would be too long.
         is_local: Whether it is offered over standard input and output only.
     """
@@ -66,43 +66,29 @@ class Tool:
         schema: dict[str, Any] = _concise(self.arguments.model_json_schema())
         return schema
 
-    @property
-    def output_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the answer. The page `agents` describes the proof, which every answer has."""
-        answer: type[BaseModel] = signature(self.function).return_annotation
-        row: Any = answer.model_fields["rows"].annotation
-        rows = TypeAdapter(row).json_schema(mode="serialization")
-        others = {"notes": {"type": "array"}, "proof": {"type": "object"}, "today": {"type": "object"}}
-        properties = {"rows": _concise(rows, of_answer=True), **others}
-        return {"type": "object", "properties": properties, "required": [*properties]}
-
 
 _LEFT_OUT = ("$defs", "$ref", "anyOf", "title", "pattern", "minLength", "maxLength")
-_OF_ANSWERS = ("required", "format", "additionalProperties")
 
 
-def _concise(schema: Any, definitions: Mapping[str, Any] = MappingProxyType({}), *, of_answer: bool = False) -> Any:
+def _concise(schema: Any, definitions: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """Return a schema without references and what a model does not need; what is left out is checked all the same."""
     if isinstance(schema, list):
-        return [_concise(each, definitions, of_answer=of_answer) for each in schema]
+        return [_concise(each, definitions) for each in schema]
     if not isinstance(schema, dict):
         return schema
     definitions = schema.get("$defs", definitions)
     if reference := schema.get("$ref"):
         schema = {**definitions[reference.rpartition("/")[2]], **schema}
-    if is_nullable := (choices := schema.get("anyOf", ()))[1:] == [{"type": "null"}]:
+    if (choices := schema.get("anyOf", ()))[1:] == [{"type": "null"}]:
         schema = {**choices[0], **schema}
-    left_out = {*_LEFT_OUT, *(_OF_ANSWERS if of_answer else ()), *(["description"] if "properties" in schema else [])}
-    concise = {
-        name: {key: _concise(each, definitions, of_answer=of_answer) for key, each in value.items()}
+    left_out = {*_LEFT_OUT, *(["description"] if "properties" in schema else [])}
+    return {
+        name: {key: _concise(each, definitions) for key, each in value.items()}
         if name == "properties"
-        else _concise(value, definitions, of_answer=of_answer)
+        else _concise(value, definitions)
         for name, value in schema.items()
         if name not in left_out and (name, value) not in (("default", []), ("default", None))
     }
-    if is_nullable and of_answer:
-        concise["type"] = [concise["type"], "null"]
-    return concise
 
 
 TOOLS = (
