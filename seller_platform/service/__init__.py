@@ -7,7 +7,7 @@
 - `server`: runs the service as a process
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL
-- `metrics`: metrics of requests, logins, connections and reports
+- `metrics`: metrics of requests, security events and reports
 - `tables`: its tables
 - `errors`: its errors, with their HTTP answers
 - `sums`: sums of stored rows, kept for statistics

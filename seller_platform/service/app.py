@@ -127,8 +127,8 @@ def create_app(
     """
     limits, location, worker_pace = options.limits, options.location, options.worker_pace
     measures = Measures(registry or CollectorRegistry())
-    store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds, measures=measures)
-    admission = Admission(store, limits, measures)
+    store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds)
+    admission = Admission(store, limits)
     chosen = contributed("routes") if options.serves_agents else ()
     agents = [each(database_url, store, clock, connections=limits.work_at_once) for each in chosen]
 

@@ -107,17 +107,6 @@ class NotAdmittedError(ApiError):
     next_step = "Wait as long as `Retry-After` says, and send fewer requests at once."
     status = 429
 
-    def __init__(
-        self, message: str, *, cause: str, status: int | None = None, retry_after_seconds: int | None = None
-    ) -> None:
-        """Keep the answer.
-
-        Args:
-            cause: The reason in one word, for metrics.
-        """
-        self.cause = cause
-        super().__init__(message, status=status, retry_after_seconds=retry_after_seconds)
-
 
 class TokenEndpointError(ApiError):
     """The token endpoint refuses a request (RFC 6749 section 5.2)."""

@@ -30,7 +30,7 @@ from seller_platform.counts import count_of
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.http.addresses import is_loopback, network_of_client
-from seller_platform.service.metrics import Measures, notes_of
+from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi import Cost, Route
 from seller_platform.service.pool import Store
 from seller_platform.service.settings import ServiceSettings
@@ -147,15 +147,15 @@ class _Rates:
             if not is_allowed:
                 problem = f"this {quota.namespace} has used its {count_of(quota.amount, 'request')}"
                 message = f"{problem} in {_WINDOW_SECONDS} seconds; try again in {seconds} s"
-                raise NotAdmittedError(message, cause="quota", retry_after_seconds=seconds)
+                raise NotAdmittedError(message, retry_after_seconds=seconds)
 
 
 class Admission:
     """Admits requests with a token by their cost and their user, and others by their network."""
 
-    def __init__(self, store: Store, limits: Limits, measures: Measures) -> None:
+    def __init__(self, store: Store, limits: Limits) -> None:
         """Prepare the turns and the counts."""
-        self._store, self._measures, self._rates = store, measures, _Rates(limits)
+        self._store, self._rates = store, _Rates(limits)
         self._turns = {
             Cost.QUICK: Turns("requests", limits.quick_at_once),
             Cost.PAGE: Turns("pages", limits.pages_at_once),
@@ -172,7 +172,7 @@ class Admission:
 
         async def answer(request: Request) -> Response:
             key = (hash_of(bearer_token(request.headers)), route.resource)
-            async with self._refusing_late(route.cost):
+            async with _refusing_late():
                 user = self._users.get(key)
                 if user is None:
                     async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
@@ -182,7 +182,7 @@ class Admission:
                     self._users[key] = user
                 self._rates.count(request, key[0], user)
                 try:
-                    async with self._turn(route.cost, user):
+                    async with self._turns[route.cost].turn(user):
                         response: Response = await route.answer(request)
                         return response
                 except UnauthorizedError:
@@ -204,25 +204,18 @@ class Admission:
     @asynccontextmanager
     async def turn_of_network(self, request: Request, cost: Cost = Cost.PAGE) -> AsyncIterator[None]:
         """Wait for a turn of the network of a request, which lasts until the block ends."""
-        async with self._refusing_late(cost), self._turn(cost, network_of_client(request)):
+        async with _refusing_late(), self._turns[cost].turn(network_of_client(request)):
             yield
 
-    @asynccontextmanager
-    async def _turn(self, cost: Cost, user: int | str) -> AsyncIterator[None]:
-        async with AsyncExitStack() as held:
-            with self._measures.queued.track_inprogress():
-                await held.enter_async_context(self._turns[cost].turn(user))
-            yield
 
-    @asynccontextmanager
-    async def _refusing_late(self, cost: Cost) -> AsyncIterator[None]:
-        """Count a refusal, and let its client wait for it; no turn may be held around this block."""
-        try:
-            yield
-        except NotAdmittedError as refusal:
-            self._measures.shed.labels(refusal.cause, cost.value).inc()
-            await asyncio.sleep(RETRY_SECONDS)
-            raise
+@asynccontextmanager
+async def _refusing_late() -> AsyncIterator[None]:
+    """Let a client wait for its refusal; no turn may be held around this block."""
+    try:
+        yield
+    except NotAdmittedError:
+        await asyncio.sleep(RETRY_SECONDS)
+        raise
 
 
 class _Share:
@@ -259,7 +252,7 @@ class Turns:
             problem = (
                 f"as many {self.name} of yours wait as may, which is {self._most_waiting}; wait for one to end, or"
             )
-            raise _refused(problem, "share", 429)
+            raise _refused(problem, 429)
         own.requests += 1
         try:
             async with AsyncExitStack() as held:
@@ -269,7 +262,7 @@ class Turns:
                         async with own.line:
                             await held.enter_async_context(self._free)
                 except TimeoutError:
-                    raise _refused(f"the service has as many {self.name} at work as it can;", "busy", 503) from None
+                    raise _refused(f"the service has as many {self.name} at work as it can;", 503) from None
                 yield
         finally:
             own.requests -= 1
@@ -277,6 +270,6 @@ class Turns:
                 del self._shares[user]
 
 
-def _refused(problem: str, cause: str, status: int) -> NotAdmittedError:
+def _refused(problem: str, status: int) -> NotAdmittedError:
     message = f"{problem} try again in {RETRY_SECONDS} s"
-    return NotAdmittedError(message, cause=cause, status=status, retry_after_seconds=RETRY_SECONDS)
+    return NotAdmittedError(message, status=status, retry_after_seconds=RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Metrics of the service: requests, refusals, rows, logins, connections and reports.
+"""Metrics of the service: requests, security events and reports.
 
 Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number. Worker
 processes count in files of one folder, and the page shows the sums. Metrics of reports are queried from PostgreSQL when
@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,20 +34,11 @@ GROUP BY state ORDER BY state DESC
 """
 
 
-class LoginOutcome(StrEnum):
-    """How an attempt to log in ended."""
-
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-    THROTTLED = "throttled"
-
-
 @dataclass
 class RequestNotes:
     """What is noted about a request for its metrics and its log line, and the headers of any answer to it."""
 
     rows: int = 0
-    login: LoginOutcome | None = None
     request_id: str = ""
     security_events: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
@@ -75,44 +65,31 @@ class Measures:
     """Counters and gauges of one process; the registry's reader sums several processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
-        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
-        self._requests = counter(
+        self._requests = Counter(
             "seller_platform_service_requests",
             "Requests by the path of their route, method and status of the answer.",
             ("endpoint", "method", "status"),
+            registry=registry,
         )
-        self._seconds = histogram(
+        self._seconds = Histogram(
             "seller_platform_service_request_seconds",
             "From a request to the last byte of its answer.",
             ("endpoint", "method"),
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+            registry=registry,
         )
-        self.under_way = gauge("seller_platform_service_requests_under_way", "Requests that are being answered.")
-        self._rows = counter(
-            "seller_platform_service_rows_sent", "Rows of lists, statistics and reports that were sent.", ("endpoint",)
+        self.under_way = Gauge(
+            "seller_platform_service_requests_under_way",
+            "Requests that are being answered.",
+            registry=registry,
+            multiprocess_mode="livesum",
         )
-        self._logins = counter("seller_platform_service_logins", "Attempts to log in, by how they ended.", ("outcome",))
-        self._security_events = counter(
-            "seller_platform_service_security_events", "Security events of requests, by kind.", ("kind",)
+        self._security_events = Counter(
+            "seller_platform_service_security_events",
+            "Security events of requests, by kind.",
+            ("kind",),
+            registry=registry,
         )
-        self.lent = gauge("seller_platform_service_connections_lent", "Connections to PostgreSQL that requests hold.")
-        self.waits = histogram(
-            "seller_platform_service_connection_wait_seconds",
-            "How long requests waited for a connection to PostgreSQL, got or not.",
-            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60),
-        )
-        self.denied = counter(
-            "seller_platform_service_connections_denied", "Requests that waited in vain for a connection to PostgreSQL."
-        )
-        self.shed = counter(
-            "seller_platform_service_requests_shed",
-            "Requests that were refused before they began, by cause (quota, share, busy or reports) and cost.",
-            ("cause", "cost"),
-        )
-        self.queued = gauge("seller_platform_service_requests_queued", "Requests that wait for their turn.")
-        for outcome in LoginOutcome:
-            self._logins.labels(outcome.value)
         for kind in EventKind:
             self._security_events.labels(kind.value)
 
@@ -121,12 +98,7 @@ class Measures:
         endpoint, method_label = endpoint_of(scope), method_of(method)
         self._requests.labels(endpoint, method_label, str(status)).inc()
         self._seconds.labels(endpoint, method_label).observe(seconds)
-        notes = notes_of(scope)
-        if notes.rows and method != "HEAD":
-            self._rows.labels(endpoint).inc(notes.rows)
-        if notes.login is not None:
-            self._logins.labels(notes.login.value).inc()
-        for kind in notes.security_events:
+        for kind in notes_of(scope).security_events:
             self._security_events.labels(kind).inc()
 
 

@@ -5,13 +5,11 @@ from contextlib import asynccontextmanager
 from typing import LiteralString, TypeVar
 
 import psycopg
-from prometheus_client import CollectorRegistry
 from psycopg.abc import Params
 from psycopg.rows import TupleRow, class_row
 from psycopg_pool import AsyncConnectionPool
 
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.service.metrics import Measures
 from seller_platform.warehouse.postgres.database import driver_url
 from seller_platform.warehouse.postgres.sessions import conninfo
 
@@ -25,20 +23,16 @@ class Store:
     Each statement is a transaction of its own, unless the borrower opens one.
     """
 
-    def __init__(
-        self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0, measures: Measures | None = None
-    ) -> None:
+    def __init__(self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0) -> None:
         """Prepare the pool; `open` connects.
 
         Args:
             wait_seconds: How long to wait for a connection before PostgreSQL counts as unavailable.
-            measures: The metrics of loans and of waits for them; without it, they cannot be read.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         url = driver_url(database_url, "psycopg")
-        self._measures = measures or Measures(CollectorRegistry())
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(database_url, {"statement_timeout": "120000"}),
@@ -67,13 +61,8 @@ class Store:
             WarehouseUnavailableError: No connection was free in time, or it was lost while it was used.
         """
         try:
-            with self._measures.waits.time(), self._measures.denied.count_exceptions():
-                connection = await self._pool.getconn()
-            try:
-                with self._measures.lent.track_inprogress():
-                    yield connection
-            finally:
-                await self._pool.putconn(connection)
+            async with self._pool.connection() as connection:
+                yield connection
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise WarehouseUnavailableError(self.where, str(error).partition("\n")[0]) from error
 

@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_731,
     "cli": 4_829,
     "orchestration": 4_383,
-    "service": 12_163,
+    "service": 12_099,
     "sandbox": 2_934,
     "alerts": 617,
     "agents": 2_312,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_888,
     "marts": 2_862,
-    "tests": 51_669,
+    "tests": 51_634,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

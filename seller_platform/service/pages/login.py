@@ -28,7 +28,6 @@ from seller_platform.service.access import hash_of
 from seller_platform.service.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
-from seller_platform.service.metrics import LoginOutcome, notes_of
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import BrowserSession, LoginOptions, open_session, session_of, user_of
 from seller_platform.service.pool import Connection, Store
@@ -97,19 +96,16 @@ class Login:
         try:
             user_id = await verified_user(self._store.connection, request, email, form.get("password", ""))
         except TooManyAttemptsError as error:
-            notes_of(request.scope).login = LoginOutcome.THROTTLED
             refused = again(problem=error.message, status=error.status)
             refused.headers.update(error.headers)
             return refused
         if user_id is None:
-            notes_of(request.scope).login = LoginOutcome.REFUSED
             return again(problem="E-mail address or password is wrong.", status=401)
         response = redirect(destination)
         async with self._store.connection() as connection, connection.transaction():
             await session.close(connection)
             fresh = await open_session(connection, user_id, self._options)
             await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
-        notes_of(request.scope).login = LoginOutcome.ACCEPTED
         fresh.keep(request, response)
         return response
 

@@ -178,14 +178,12 @@ async def _require_room(connection: Connection, caller: Caller, limits: Limits) 
         raise NotAdmittedError(
             f"you have {count_of(open_reports, 'open report')}, as many as one user may have; wait until one is "
             "completed",
-            cause="reports",
             retry_after_seconds=_RETRY_SECONDS,
         )
     if size >= limits.report_bytes:
         raise NotAdmittedError(
             f"your reports take {size} bytes, and one user may store {limits.report_bytes}; a report is deleted "
             f"{count_of(limits.report_days, 'day')} after its request, the oldest in {seconds} s",
-            cause="reports",
             retry_after_seconds=max(seconds, _RETRY_SECONDS),
         )
 

@@ -75,8 +75,7 @@ async def write_report(store: Store, connection: Connection, job: ReportRequestJ
             if size > room:
                 raise NotAdmittedError(
                     f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
-                    f"{most_bytes}; request it again when they are deleted, or request less",
-                    cause="reports",
+                    f"{most_bytes}; request it again when they are deleted, or request less"
                 )
             if time.monotonic() - noted > 0.25:
                 noted = time.monotonic()
