@@ -402,7 +402,7 @@ def test_without_postgres_the_service_says_that_it_is_down() -> None:
     assert (answer.json()["status"], answer.json()["code"]) == ("error", 503)
     for shown in (page, of_user):
         assert shown.headers["content-type"].startswith("text/html")
-        assert ("One moment, please" in shown.text, shown.headers["x-request-id"] in shown.text) == (True, True)
+        assert ("Service Unavailable" in shown.text, shown.headers["x-request-id"] in shown.text) == (True, True)
     assert (home.status_code, "Log in" in home.text) == (200, True)
 
 

@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_731,
     "cli": 4_829,
     "orchestration": 4_383,
-    "service": 12_099,
+    "service": 12_078,
     "sandbox": 2_934,
     "alerts": 617,
     "agents": 2_312,

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
@@ -28,25 +29,6 @@ STATIC_FILES: Mapping[str, str] = {
     "/favicon.ico": "image/vnd.microsoft.icon",
 }
 """The media type of each file that pages load."""
-
-_UNEXPLAINED = ("This did not work", "Go back to the page that you came from, and try again.")
-_EXPLAINED = {
-    401: ("You are not logged in", "Log in, then open the page again."),
-    403: ("This form is out of date", "If that fails too, your session has ended: log in again."),
-    404: ("This page does not exist", "Check the address for typing errors, or begin at the start page."),
-    405: ("This page cannot be used like that", "Open it with a link or a button of the service."),
-    421: ("This is not the address of the service", "Use the address that the operator of the service gave you."),
-    429: ("Please wait", "Every attempt before that is refused as well. Wait, then try again."),
-    500: (
-        "Something broke on our side",
-        "Try again in a minute. If it happens again, send the request id to the operator of the service: the reason is "
-        "logged under it.",
-    ),
-    503: (
-        "One moment, please",
-        "This is usually over within seconds. If it is not, send the request id to the operator of the service.",
-    ),
-}
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -75,18 +57,15 @@ def document_with_script(text: str) -> PublicDocument:
 def render_message(
     status: int, message: str, headers: Mapping[str, str] = {}, *, request: Request | None = None, home: str = HOME
 ) -> Response:
-    """Return a page with the reason for an error and the next step.
+    """Return a page with the reason for an error.
 
     Args:
         request: The request that failed; its id is shown when the error is the service's own.
         home: The URL of the start page, where it is not on the host of the request.
     """
-    title, advice = _EXPLAINED.get(status, _UNEXPLAINED)
-    sentence = followed(f"{message[:1].upper()}{message[1:]}", "")
     values = {
-        "title": title,
-        "message": sentence,
-        "advice": advice,
+        "title": HTTPStatus(status).phrase,
+        "message": followed(f"{message[:1].upper()}{message[1:]}", ""),
         "home": home,
         "needs_login": status in (401, 403),
         "may_be_repeated": status in (429, 500, 503) and (request is None or request.method == "GET"),
