@@ -71,7 +71,6 @@ class ReportJob(RequestedReport, frozen=True, kw_only=True):
     """A job, as `platform.report_jobs` keeps it."""
 
     give_up_after: timedelta
-    attempt: int
     attempted_at: datetime
     polls: int
     next_poll_at: datetime
@@ -94,7 +93,7 @@ def open_job(
         report: The selector, its value, the format, and when to give up.
     """
     times = {"requested_at": now, "attempted_at": now, "next_poll_at": next_poll_at}
-    new = {"account": account, **report, **times, "state": JobState.REQUESTED.value, "attempt": 1, "polls": 0}
+    new = {"account": account, **report, **times, "state": JobState.REQUESTED.value, "polls": 0}
     row = database.execute(
         insert(REPORT_JOBS).values(new).on_conflict_do_nothing().returning(REPORT_JOBS)
     ).one_or_none()
@@ -126,7 +125,7 @@ def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
     changed = {name: _stored(getattr(after, name)) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
     if not changed:
         return True
-    guards = ["id", "state", "attempt", "polls", "told_at"]
+    guards = ["id", "state", "polls", "told_at"]
     as_before = (REPORT_JOBS.c[name].is_not_distinct_from(_stored(getattr(before, name))) for name in guards)
     statement = update(REPORT_JOBS).where(*as_before).values(changed)
     with database.begin() as connection:

@@ -2,7 +2,7 @@
 
 Each step starts from the stored job. A job is stored before its report is requested. Where a process ends between the
 two, the report is requested again with the same idempotency key. Some upstreams ignore the key, and a second report
-that is never downloaded does no harm. A failed attempt is repeated once.
+that is never downloaded does no harm.
 """
 
 import dataclasses
@@ -41,7 +41,6 @@ from seller_platform.warehouse.loads.slices import open_load
 from seller_platform.warehouse.postgres.database import Database
 
 GIVE_UP_AFTER = timedelta(hours=6)
-ATTEMPTS = 2
 POLLS_AT_ONCE = 8
 REQUEST_SECONDS = 10.0
 """How long a request for a report or its status may take; the next poll is the next attempt."""
@@ -60,7 +59,7 @@ class ReportOrder:
     Attributes:
         value: The value of the selector; None for yesterday in the account's zone, where the selector is a day.
         form: json or csv.
-        give_up_after: How long one attempt may take.
+        give_up_after: How long it may take.
     """
 
     selector: str = DPS_DATE
@@ -114,7 +113,7 @@ def poll_report(
     try:
         after = ask(for_reports(api), account, job, now)
     except RequestsUsedUpError as error:
-        # The pause until the budget renews, or of an hour, is no time of the attempt.
+        # The pause until the budget renews, or of an hour, does not count.
         pause = min(error.renews_at - now, timedelta(seconds=_LONGEST_WISH_SECONDS))
         began_at = job.attempted_at + pause
         after = replace(job, attempted_at=began_at, next_poll_at=now + pause, upstream_message=str(error))
@@ -176,8 +175,8 @@ def load_report(
     """Download and store the rows of a ready report, and set its job to `loaded`.
 
     Returns:
-        None where there is nothing to load: the report is not ready yet, is requested again, or has failed. The state
-        of its job is then stored.
+        None where there is nothing to load: the report is not ready yet, or has failed. The state of its job is then
+        stored.
 
     Raises:
         UpstreamUnavailableError: The download failed. Nothing was stored, and the job is still ready.
@@ -219,8 +218,8 @@ def pause_after(polls: int) -> timedelta:
 
 def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
     try:
-        # A job without an answer is requested again with the same key, and an attempt has a key of its own.
-        key = uuid5(NAMESPACE_OID, f"{job.requested_at.isoformat()} {job.id} {job.attempt}")
+        # A job without an answer is requested again with the same key.
+        key = uuid5(NAMESPACE_OID, f"{job.requested_at.isoformat()} {job.id}")
         report_id = ask_for_report(api, account.account, job.selector, job.value, key=str(key))
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
@@ -238,7 +237,7 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
             return replace(polled, state=JobState.READY, polls=job.polls + 1)
         case "failed":
             said = f": {status.message}" if status.message else ""
-            return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
+            return _failed(polled, f"the upstream ended it as {status.word!r}{said}")
         case None:
             _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
     return _waiting(polled, now)
@@ -248,7 +247,7 @@ def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) ->
     if error.status == 409:
         return _waiting(replace(job, state=JobState.PENDING), now, message=error.message, wish_seconds=_wish(error))
     if error.status in (404, 410):
-        return _again(job, f"the upstream no longer has report {job.report_id}", now)
+        return _failed(job, f"the upstream no longer has report {job.report_id}")
     return _failed(job, str(error))
 
 
@@ -257,7 +256,7 @@ def _waiting(
 ) -> ReportJob:
     """Return the job with its next poll; given up where its time is over.
 
-    An attempt that began in the future was started by a process whose clock was ahead: it counts from now on.
+    One that began in the future was requested by a process whose clock was ahead: it counts from now on.
     """
     polls, began_at = job.polls + 1, min(job.attempted_at, now)
     end = began_at + job.give_up_after
@@ -271,23 +270,6 @@ def _waiting(
         return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
     wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
     return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))
-
-
-def _again(job: ReportJob, problem: str, now: datetime) -> ReportJob:
-    """Return the job with one more attempt; failed where all attempts are used."""
-    if job.attempt >= ATTEMPTS:
-        return _failed(job, f"{problem}; it was requested {job.attempt} times")
-    _LOG.warning("%s: %s; it is requested once more", job, problem)
-    return replace(
-        job,
-        state=JobState.REQUESTED,
-        attempt=job.attempt + 1,
-        attempted_at=now,
-        report_id=None,
-        polls=0,
-        next_poll_at=now,
-        upstream_message=problem,
-    )
 
 
 def _failed(job: ReportJob, problem: str) -> ReportJob:

@@ -29,7 +29,7 @@ class Model:
         self.holds = Holds(self._facts)
         self._floors: dict[tuple[str, Group], int] = {}
         self._requested: dict[str, str] = {}
-        self._attempts: dict[int, int] = {}  # also of jobs that were pruned
+        self._jobs: set[int] = set()  # also those that were pruned
         self._before: dict[int, Rows] = {}
         self._steps: list[read.Step] = []
         self._states: dict[str, list[Counter[Stored]]] = {name: [Counter()] for name in self._datasets}
@@ -149,9 +149,9 @@ class Model:
             notes = tables.receipts.get(job["load_id"], {"notes": {}})["notes"]
             is_its_load = job["state"] != "loaded" or notes.get("report_id") == job["report_id"]
             check(f"job {number} is loaded, and load {job['load_id']} did not load its report", is_its_load)
-            self._attempts[number] = job["attempt"]
-        requested, attempts = len(self._upstream.reports.asked), sum(self._attempts.values())
-        check(f"{requested} reports were requested in {attempts} attempts", requested <= attempts)
+        self._jobs |= set(tables.jobs)
+        requested = len(self._upstream.reports.asked)
+        check(f"{requested} reports were requested by {len(self._jobs)} jobs", requested <= len(self._jobs))
 
     def tell(self, load: int) -> None:
         """Remember that a held reading was reported, of which several runs of days may be held."""
@@ -290,7 +290,7 @@ class Model:
     def judge_quiet(self) -> None:
         """Check that each list is stored as the upstream has it, and each loaded report once."""
         loaded = {job["report_id"] for job in self._last.jobs.values() if job["state"] == "loaded"}
-        # An attempt may be stored whose report was gone before its job was changed.
+        # A load may be stored whose report was gone before its job was changed.
         stored = [text for _, text, _ in self._last.rows["report_rows"].elements() if text.partition("|")[0] in loaded]
         reports = [each for each in self._upstream.reports.asked if each.number in loaded]
         self.judge_reader("reports", Counter(stored), sum(map(read.report_texts, reports), start=Counter()))

@@ -34,7 +34,7 @@ SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed
        time_zone, announced, finished_at::text, pages, sums, restatement, changed_days
 FROM platform.loads ORDER BY id
 """
-_JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"
+_JOBS = "SELECT id, state, report_id, requested_at::text, load_id FROM platform.report_jobs ORDER BY id"
 _IS_CURRENT = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
 _KEPT_SUMS = """
 SELECT 'counts', concat_ws('|', local_day, part, is_merged, rows) FROM service.daily_counts WHERE dataset = %(dataset)s

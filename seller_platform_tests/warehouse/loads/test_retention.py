@@ -99,9 +99,9 @@ def test_the_receipt_that_a_report_names_stays_though_it_changed_nothing(databas
     execute(
         database,
         """
-        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
+        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after,
                                           attempted_at, polls, next_poll_at, load_id)
-        SELECT 'us-1', 'day', value, 'json', 'loaded', now(), interval '1 day', 1, now(), 0, now(), load
+        SELECT 'us-1', 'day', value, 'json', 'loaded', now(), interval '1 day', now(), 0, now(), load
         FROM (VALUES ('a', %s::bigint), ('b', null)) AS jobs (value, load)
         """,
         named,
@@ -179,9 +179,9 @@ def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(databas
     execute(
         database,
         """
-        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
+        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after,
                                           attempted_at, polls, next_poll_at, told_at)
-        SELECT 'us-1', 'day', state || told_at || at, 'json', state, at, interval '1 day', 1, at, 0, at,
+        SELECT 'us-1', 'day', state || told_at || at, 'json', state, at, interval '1 day', at, 0, at,
                nullif(told_at, '')::timestamptz
         FROM (VALUES ('pending', ''), ('loaded', ''), ('failed', ''), ('given_up', ''), ('failed', '2026-06-02'))
                  AS jobs (state, told_at),
