@@ -13,7 +13,6 @@ route of the service; it needs the extra `mcp`.
 - `state`: accounts, what is stored, and what is wrong
 - `stock`: stock that runs out, and what stock is worth
 - `payouts`: what was paid out, and what is due
-- `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL
 - `protocol`: the tools as an MCP server
 - `endpoint`: the route `/mcp` of the service

@@ -84,7 +84,7 @@ def list_stock(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
             "Load the inventory with `seller-platform sync`, then build the marts with `seller-platform marts build "
             f"{INVENTORY_HEALTH.name} {RESTOCK_PLAN.name}`.",
         )
-    costs, _ = stored_costs(asker.database, keys)
+    costs = stored_costs(asker.database, keys)
     rows = []
     for row in found:
         unit_cost, currency = _unit_cost(costs.get((row["account"], row["product"]), ()), row["snapshot_day"])

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.agents.asker import Asker
-from seller_platform.agents.cost_plan import plan_costs
 from seller_platform.agents.figures import compare_periods, explain_figure, list_metrics, query_metric
 from seller_platform.agents.payouts import list_payouts
 from seller_platform.agents.proof import ToolAnswer
@@ -101,7 +100,6 @@ TOOLS = (
     Tool("payouts", "Payouts", list_payouts, "fewer accounts"),
     Tool("coverage", "What is stored", list_coverage, "single `accounts`, `datasets` or a `month`"),
     Tool("problems", "What is wrong", list_problems, "fewer accounts"),
-    Tool("cost_plan", "Plan product costs", plan_costs, "fewer lines"),
     Tool("docs", "Documentation", search_docs, "other words"),
     Tool("sql", "Run a SELECT", run_sql, "fewer columns or rows", is_local=True),
 )
@@ -154,12 +152,12 @@ def _meant(model: type[BaseModel], arguments: Mapping[str, object]) -> dict[str,
             meant[name] = value
             continue
         is_list = get_origin(field.annotation) is tuple
-        if isinstance(value, str) and value.lstrip()[:1] in ("[", "{", "n") and (is_list or value == "null"):
+        if isinstance(value, str) and value.lstrip()[:1] in ("[", "n") and (is_list or value == "null"):
             with suppress(ValueError):
                 value = json.loads(value)
         if (value is None or value == "") and not field.is_required():
             continue
-        meant[name] = [value] if is_list and isinstance(value, str | dict) else value
+        meant[name] = [value] if is_list and isinstance(value, str) else value
     return meant
 
 

@@ -26,11 +26,11 @@ _Format = Literal["seller-platform cost plan, version 1"]
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 _STORED = text("""
-    SELECT slice.account, sku, min(read_at) AS read_at,
+    SELECT slice.account, sku,
            CAST(jsonb_agg(jsonb_build_object('from_date', from_date, 'to_date', to_date,
                                              'cost_elements', coalesce(cost_elements, '[]'))) AS text) AS periods
     FROM platform.slices AS slice
-    LEFT JOIN seller.cost_periods AS period ON period.account = slice.account AND local_day = newest_day
+    JOIN seller.cost_periods AS period ON period.account = slice.account AND local_day = newest_day
     WHERE slice.dataset = 'cost_periods' AND slice.account = ANY (:accounts) AND slice.load_id IS NOT NULL
     GROUP BY 1, 2
 """)
@@ -210,14 +210,10 @@ def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite])
             connection.execute(update(COST_WRITES).where(*key).values(outcome))
 
 
-def stored_costs(database: Database, accounts: Sequence[str]) -> tuple[dict[tuple[str, str], Periods], datetime | None]:
-    """Return the newest stored periods by account and SKU, and when the oldest of them were read; None if never."""
+def stored_costs(database: Database, accounts: Sequence[str]) -> dict[tuple[str, str], Periods]:
+    """Return the newest stored periods by account and SKU."""
     rows = database.execute(_STORED, {"accounts": accounts}).all()
-    costs = {(row.account, row.sku): row.periods for row in rows if row.sku is not None}
-    return (
-        {product: msgspec.json.decode(periods, type=Periods) for product, periods in costs.items()},
-        min((row.read_at for row in rows), default=None),
-    )
+    return {(row.account, row.sku): msgspec.json.decode(row.periods, type=Periods) for row in rows if row.sku}
 
 
 @contextmanager

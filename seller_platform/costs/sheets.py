@@ -69,19 +69,7 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, Account])
     """
     path, problems = Path(source), Problems(source)
     name = None if path.exists() else _TABLE_NAME.fullmatch(source)
-    lines = csv_lines(path, _column_problems, problems) if name is None else _rows(database, *name.groups())
-    return costs_of_lines(list(lines), accounts, problems)
-
-
-def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], problems: Problems) -> ProductCosts:
-    """Return the target costs of the lines of a sheet.
-
-    Args:
-        problems: Those that were met while the lines were read.
-
-    Raises:
-        SheetError: There are problems, or a line has values that cannot be written.
-    """
+    lines = list(csv_lines(path, _column_problems, problems) if name is None else _rows(database, *name.groups()))
     lines_of: dict[Product, list[Line]] = {}
     for line in (each for each in lines if any(each[name].strip() for name in COLUMNS[2:])):
         key, is_sku = None, bool(line[SKU].strip()) and "\0" not in line[SKU]

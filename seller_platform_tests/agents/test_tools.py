@@ -422,11 +422,8 @@ def test_the_arguments_are_taken_as_hosts_mean_them(asker: Asker) -> None:
         {"accounts": f'["{US}"]', "by": '["product"]', "limit": 5.0, "products": "", "order": "", "currency": None},
         {"accounts": "North Pine US", "by": ["product"], "limit": 5, "products": "null", "currency": ""},
     )
-    line = {"account": US, "sku": "A", "from_date": "2026-01-01", "to_date": "2026-12-31", "cost_element": "F"}
-    plan = {"lines": json.dumps({**line, "amount": "1", "currency": "USD"})}
 
     assert [call_tool(asker, "query", {**march, **each}).rows for each in spellings] == [expected] * 3
-    assert [row.product for row in call_tool(asker, "cost_plan", plan).rows] == ["A"]
     assert len(call_tool(asker, "coverage", {"accounts": None, "month": None, "datasets": "orders"}).rows) == 13
     with pytest.raises(UnanswerableError, match=r"metric: .*first_day: .*last_day"):
         call_tool(asker, "query", {"metric": None, "first_day": None, "last_day": ""})
@@ -488,32 +485,6 @@ def test_each_answer_says_which_day_it_is(asker: Asker) -> None:
     assert {row.key: str(row.today) for row in call_tool(late, "accounts", {}).rows} == {
         **{US: "2026-04-15", DE: "2026-04-16", AU: "2026-04-16"}
     }
-
-
-def test_a_cost_plan_says_what_would_change_and_changes_nothing(asker: Asker) -> None:
-    line = {"account": "North Pine US", "sku": "NEW-1", "from_date": "2026-01-01", "to_date": "2026-12-31"}
-    known = {**line, "sku": "A&B?C=D#1", "from_date": "2026-02-16", "to_date": "2027-12-31"}
-    cost = {"cost_element": "Freight", "amount": "1.50", "currency": "USD"}
-
-    answer = call_tool(asker, "cost_plan", {"lines": [line | cost, known | cost]})
-
-    assert [(row.product, row.change.value, str(row.from_date)) for row in answer.rows] == [
-        ("NEW-1", "added", "2026-01-01"),
-        ("A&B?C=D#1", "removed", "2026-01-01"),
-        ("A&B?C=D#1", "changed", "2026-02-16"),
-    ]
-    assert str(answer.rows[2].before) == "{'USD': Decimal('5.92')}"
-    assert "Nothing was stored or written" in answer.notes[0]
-
-
-def test_a_cost_plan_names_what_cannot_be_written(asker: Asker) -> None:
-    line = {"account": US, "sku": "A", "from_date": "2026-13-01", "to_date": "x", "cost_element": "F", "amount": "1e9"}
-
-    with pytest.raises(UnanswerableError, match="line 1, column from_date"):
-        call_tool(asker, "cost_plan", {"lines": [{**line, "currency": "USD"}]})
-    with pytest.raises(UnanswerableError) as refused:
-        call_tool(asker, "cost_plan", {"lines": [line]})
-    assert refused.value.reason == "the arguments of cost_plan cannot be used: lines.0.currency: Field required"
 
 
 def test_each_question_is_answered_right_or_rightly_refused(asker: Asker, company: Database) -> None:
