@@ -15,7 +15,7 @@ from seller_platform.sandbox.catalogue import Product, generate_catalogue, unusu
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, generate_demand
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
-from seller_platform.sandbox.local_days import DAY_SECONDS, local_days
+from seller_platform.sandbox.local_days import local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
 from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
 from seller_platform.sandbox.orders import Grant, Texts, daily_rows, draw_sales, order_ids, order_rows
@@ -34,9 +34,6 @@ _ACCOUNTS = dataset_named("accounts")
 _ORDERS = dataset_named("orders")
 _DAILY = dataset_named("daily_product_sales")
 _TRANSACTIONS = dataset_named("transactions")
-
-LISTED_TODAY = (_ORDERS, _DAILY)
-"""The lists that may have rows of the present day."""
 _UNKNOWN = 0.05
 _ELEMENTS = (
     ("Manufacturing", (3_000, 5_200), "Tsubaki Works 椿", "Ex works; see the \"frame contract\""),
@@ -79,7 +76,6 @@ class AccountHistory:
         self.sold_elsewhere: Ints = np.zeros(count, dtype=np.int64)
         self._numbers: Counter[str] = Counter()
         self._days_written = 0
-        self._last_second = DAY_SECONDS
 
     def _continue_until(self, period: Window) -> None:
         self.period, self.today_number = period, period.days
@@ -104,26 +100,12 @@ class AccountHistory:
         self._ledger.written_from = self.today_number
         for _ in self._write_until(lambda *_: None, self.today_number - _REPEATED_DAYS):
             pass
-        other = self._fork()
+        shared = (self.sandbox, self.products, self.demand, self.days, self._texts)
+        other = deepcopy(self, {id(each): each for each in shared})  # which continues by itself
         other._ledger.written_from = self.today_number - LISTED_DAYS
         for _ in other.write(sink):
             pass
         return other
-
-    def write_today(self, sink: Sink, second: int) -> None:
-        """Write the orders that were placed today until a second of the day, and their daily product sales.
-
-        The rows of the days before must have been written. The history itself does not change: at a later second, the
-        same orders are written, and further ones.
-        """
-        other = self._fork()
-        other._last_second = second
-        other._write_orders(sink, self.today_number)
-
-    def _fork(self) -> "AccountHistory":
-        """Return a copy that continues by itself."""
-        shared = (self.sandbox, self.products, self.demand, self.days, self._texts)
-        return deepcopy(self, {id(each): each for each in shared})
 
     @property
     def today(self) -> date:
@@ -159,23 +141,20 @@ class AccountHistory:
         return rows
 
     def _write_day(self, sink: Sink, day_number: int) -> None:
-        rng, day = self._write_orders(sink, day_number), self.days[day_number]
+        """Write the orders of a day with what follows from them, charges of the account, and dated lists."""
+        day = self.days[day_number]
+        rng = self._rng(3, day.date.toordinal())
+        self.stock.receive(day_number)
+        demanded = self.demand.orders[day_number]
+        elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
+        self._write_sales(sink, rng, day_number, demanded - elsewhere, _PLATFORM)
+        self._write_sales(sink, rng, day_number, elsewhere, "non-platform")
         self._add(sink, _TRANSACTIONS, self._ledger.charges(self._rng(6, day.date.toordinal()), day_number))
         self._write_generated(sink, Slicing.MONTH, (5, day.date.toordinal()), day_number)
         reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
             rng, day, day_number, stock=self.stock, weekly=self._week, reordered=reordered, today=self.today_number
         )
-
-    def _write_orders(self, sink: Sink, day_number: int) -> Generator:
-        """Write the orders of a day with what follows from them, and return the random numbers of the day."""
-        rng = self._rng(3, self.days[day_number].date.toordinal())
-        self.stock.receive(day_number)
-        demanded = self.demand.orders[day_number]
-        elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
-        self._write_sales(sink, rng, day_number, demanded - elsewhere, _PLATFORM)
-        self._write_sales(sink, rng, day_number, elsewhere, "non-platform")
-        return rng
 
     def _write_sales(self, sink: Sink, rng: Generator, day_number: int, demanded: int, channel: str) -> None:
         if not demanded:
@@ -189,10 +168,9 @@ class AccountHistory:
         sales = draw_sales(rng, self.demand, day, day_number, ids=ids, tax=market.tax, grant=grant)
         self._numbers[channel] += demanded
         if day_number >= self._ledger.written_from:
-            listed = sales.until(self._last_second)
-            placed = order_rows(listed, self._texts, self.days, day_number, market.currency, today=today)
+            placed = order_rows(sales, self._texts, self.days, day_number, market.currency, today=today)
             self._add(sink, _ORDERS, placed, channel)
-            self._add(sink, _DAILY, daily_rows(listed, self._texts, day, today=today), channel)
+            self._add(sink, _DAILY, daily_rows(sales, self._texts, day, today=today), channel)
         if is_platform:
             listing = self._rng(7, day.date.toordinal())
             self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, listing, sales))

@@ -17,10 +17,9 @@ from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
 from seller_platform.contract.datasets.stock import INVENTORY
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
-from seller_platform.sandbox.account_history import LISTED_TODAY, AccountHistory
+from seller_platform.sandbox.account_history import AccountHistory
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, period_until
-from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at, rates
 from seller_platform.service.tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.loads.copy_format import Row
@@ -30,7 +29,6 @@ from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import table_for
 
 _SNAPSHOTS = 7
-_TODAY_EVERY = timedelta(minutes=1)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
 # A day of an account is stored when its inventory is, which comes last.
@@ -98,9 +96,6 @@ class LiveSandbox:
         """
         self._database, self._options = database, options
         self._histories: dict[int, AccountHistory] = {}
-        self._written: dict[int, AccountHistory] = {}
-        self._today_stored_at: datetime | None = None
-        self._rows_of_today: dict[tuple[str, str], Sequence[tuple[Row, tuple[str, ...]]]] = {}
         stored = dict(database.execute(_STORED, {"connection": CONNECTION}).tuples().all())
         self._accounts = [account_at(number, options.seed) for number in range(options.accounts)]
         if {account.key for account in self._accounts} != set(stored):
@@ -126,35 +121,14 @@ class LiveSandbox:
                 changed = dict.fromkeys(name for each in due for name in self._store_day(each, day))
                 yield DayChanges(day, tuple(changed))
             else:
-                self._store_today(moment)
                 yield None
-
-    def _store_today(self, moment: datetime) -> None:
-        """Store the orders that were placed today, once a minute, of the accounts that have reached the present day."""
-        if self._today_stored_at is not None and moment - self._today_stored_at < _TODAY_EVERY:
-            return
-        self._today_stored_at = moment
-        for account in self._accounts:
-            day = day_of(moment, account.account.timezone)
-            if self._days[account.number] != day:
-                continue
-            if account.number not in self._written or self._written[account.number].today != day:
-                self._written[account.number] = self._history_of(account, day).as_of(day, _Listed(day).add)
-            listed = _Listed(day)
-            self._written[account.number].write_today(listed.add, second_of_day(account.account.timezone, moment))
-            for dataset in LISTED_TODAY:
-                key, rows = (account.key, dataset.name), listed.rows[dataset.name]
-                # A load of equal rows would write a receipt every minute.
-                if rows != self._rows_of_today.get(key, []):
-                    self._store(Slice(dataset, account.key, Window.day(day)), rows)
-                self._rows_of_today[key] = rows
 
     def _store_day(self, account: SandboxAccount, day: date) -> list[str]:
         """Store the lists of an account as they are on a day, the inventory last, and return those that changed."""
         changed = []
         since = max(self._options.first_day, day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
-        history = self._written[account.number] = self._history_of(account, day).as_of(day, listed.add)
+        history = self._history_of(account, day).as_of(day, listed.add)
         self._store_facts(account.key, history, day)
         for dataset in sorted(DATASETS, key=lambda dataset: dataset == INVENTORY):
             # Costs are the seller's own: only the seller changes them.

@@ -51,15 +51,6 @@ def local_days(zone: str, first: date, count: int) -> tuple[LocalDay, ...]:
     return tuple(_local_day(ZoneInfo(zone), first + timedelta(days=offset)) for offset in range(count))
 
 
-def second_of_day(zone: str, moment: datetime) -> int:
-    """Return the second that a moment is of its local day, scaled to a day of 86,400 seconds."""
-    day = moment.astimezone(ZoneInfo(zone)).date()
-    start, end = (
-        datetime.combine(each, time(), ZoneInfo(zone)).astimezone(UTC) for each in (day, day + timedelta(days=1))
-    )
-    return int((moment - start) / (end - start) * DAY_SECONDS)
-
-
 def stamps(days: Sequence[LocalDay], indexes: Iterable[int], seconds: Iterable[int]) -> list[str]:
     """Return a timestamp for each pair of an index of `days` and a second."""
     return [days[index].stamp(second) for index, second in zip(indexes, seconds, strict=True)]

@@ -1,7 +1,7 @@
 """One day's orders in one sales channel, as order lines and as daily product sales."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
@@ -67,14 +67,6 @@ class Sales:
     def totals(self) -> Ints:
         """What the buyer pays for each line."""
         return self.product_sales + self.taxes + self.shipping_credits - self.rebates
-
-    def until(self, second: int) -> "Sales":
-        """Return the sales with the lines of orders that were placed until a second of the day."""
-        if second >= DAY_SECONDS:
-            return self
-        placed = (self.seconds <= second)[self.order]
-        lines = ("order", "product", "quantity", "product_sales", "taxes", "shipping_credits", "rebates")
-        return replace(self, **{name: getattr(self, name)[placed] for name in lines})
 
     def is_open(self, today: int) -> Flags:
         """Return whether each line is neither shipped nor cancelled before a day."""

@@ -13,7 +13,7 @@ BUDGETS = {
     "cli": 4_829,
     "orchestration": 4_383,
     "service": 12_078,
-    "sandbox": 2_934,
+    "sandbox": 2_867,
     "alerts": 617,
     "agents": 2_227,
     "ingest": 2_388,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_888,
     "marts": 2_862,
-    "tests": 51_554,
+    "tests": 51_544,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

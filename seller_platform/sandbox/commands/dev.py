@@ -34,7 +34,6 @@ _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
 # With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
 _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
-_SCHEDULES = {"SELLER_PLATFORM_SCHEDULES": '{"orders_today": {"enabled": true}}'}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
@@ -71,8 +70,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     an earlier `demo` or `dev` let it begin; `sync --from` loads earlier months.
 
     With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
-    are listed late. Each day that the sandbox reaches is loaded as by `sync`. When today is reached, orders are listed
-    within a minute after they are placed; the schedule `orders_today`, which is on, reads them.
+    are listed late. Each day that the sandbox reaches is loaded as by `sync`.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -97,7 +95,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             dagster.enter_context(_without_unfinished_runs(installation.settings.home))
 
             def start(name: str) -> Program:
-                variables = {"DAGSTER_HOME": dagster_folder, _WAITING: "1", **(_SCHEDULES if is_live else {})}
+                variables = {"DAGSTER_HOME": dagster_folder, _WAITING: "1"}
                 return dagster.enter_context(running(name, commands[name], variables, stack.home / f"{name}.log"))
 
             commands = dagster_commands(stack.home, address)

@@ -123,8 +123,8 @@ def live(
     """Generate sellers as of a day in the past, and advance them day by day.
 
     Orders are placed, shipped, cancelled and refunded, fees are listed late, and fees of a closed month are restated.
-    Each day is a line of the output. When today is reached, orders are listed within a minute after they are placed,
-    and the next day begins when it does in the zone of each account.
+    Each day is a line of the output. When today is reached, the next day begins when it does in the zone of each
+    account.
     """
     # Here, because numpy costs every command a tenth of a second.
     from seller_platform.sandbox.live import LiveOptions, LiveSandbox

@@ -21,14 +21,6 @@ from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
 
-_SCHEDULES = """
-{
-  repositoryOrError(
-    repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "seller_platform"}
-  ) { ... on Repository { schedules { name scheduleState { status } } } }
-}
-"""
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
@@ -83,7 +75,5 @@ def test_a_live_sandbox_is_loaded_day_by_day(tmp_path: Path) -> None:
 
         first = wait_for(days_with_orders, pause_seconds=2)
         later = wait_for(days_with_orders, lambda days: days > first, pause_seconds=2)
-        schedules = running.ask(_SCHEDULES)["repositoryOrError"]["schedules"]
 
     assert later > first
-    assert "orders_today" in [each["name"] for each in schedules if each["scheduleState"]["status"] == "RUNNING"]
