@@ -23,6 +23,8 @@ _ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
 _TITLES = {"Args": "Arguments:", "Attributes": "Attributes:", "Raises": "Errors:"}
 _METHODS = {"SellerApiResource": ["api"], "SellerPlatformComponent": ["definitions"]}
 """The methods that programs call; Dagster calls the others."""
+_Field = tuple[str, Mapping[str, Any], str, bool]
+"""Name, schema, doc, and whether it is required."""
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])")
 
 
@@ -72,28 +74,28 @@ def _endpoint(operation: Mapping[str, Any]) -> Iterator[str]:
         for each in operation.get("parameters", ())
     ]
     body = [field for each in bodies.values() for field in _inner_fields(each["schema"])]
-    fields = [(*field, False) for *field, _ in _inner_fields(answer[JSON]["schema"])] if JSON in answer else []
-    for title, listed in (("Parameters", parameters), ("Fields of the body", body), ("Fields of the answer", fields)):
-        if listed:
+    for title, sent in (("Parameters", parameters), ("Fields of the body", body)):
+        if sent:
             yield f"{title}:"
-            yield _fields(listed)
+            yield _fields(sent, with_required=True)
+    if fields := [*_inner_fields(answer[JSON]["schema"])] if JSON in answer else []:
+        yield "Fields of the answer:"
+        yield _fields(fields)
     yield "Statuses:"
     yield "\n".join(f"- {status}: {response['description']}" for status, response in operation["responses"].items())
 
 
-def _fields(fields: Iterable[tuple[str, Mapping[str, Any], str, bool]]) -> str:
+def _fields(fields: Iterable[_Field], *, with_required: bool = False) -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for name, schema, doc, is_required in fields:
             kind = _type(schema)
-            yield f"`{name}`", f"{kind}, required" if is_required else kind, doc or "–"
+            yield f"`{name}`", f"{kind}, required" if with_required and is_required else kind, doc or "–"
 
     return table(("name", "is", "means"), rows())
 
 
-def _inner_fields(
-    schema: Mapping[str, Any], prefix: str = "", depth: int = 0
-) -> Iterator[tuple[str, Mapping[str, Any], str, bool]]:
-    """Yield name, schema, doc and whether it is required of each field, those of inner objects under their path."""
+def _inner_fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[_Field]:
+    """Yield the fields of a schema, those of inner objects under their path."""
     if schema.get("type") == "array":
         yield from _inner_fields(schema["items"], f"{prefix}[]", depth)
     seen = set()
