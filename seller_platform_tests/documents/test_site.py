@@ -3,6 +3,7 @@
 Its build refuses links that lead nowhere.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -84,6 +85,13 @@ def test_every_page_has_the_text_and_the_lists_that_github_shows(site: Path) -> 
                 different.append(str(address))
 
     assert different == []
+
+
+def test_the_search_knows_the_words_of_every_page_by_their_headings(site: Path) -> None:
+    items = json.loads((site / "search.json").read_text("utf-8"))["items"]
+
+    assert "webhook" in {each["location"]: each["text"] for each in items}["checks.html#alerts"]
+    assert {each["location"].partition("#")[0] for each in items} == {*_pages(site)} - {"404.html"}
 
 
 def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
