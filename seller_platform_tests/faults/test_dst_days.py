@@ -4,32 +4,21 @@ PostgreSQL computes the expected day of each moment, because it has its own rule
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.http.api import SellerApi
-from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.orchestration.assets.checks import judgements
-from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.days_due import AccountDay
 from seller_platform.warehouse.loads.receipts import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import raw_server
-from seller_platform_tests.support import served as serving
-from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.raw_server import RawServer, forwarding
-from seller_platform_tests.support.stored_rows import insert_rows, list_accounts
+from seller_platform_tests.support.http_upstream import MovingList, api_of, order
 
 pytestmark = pytest.mark.slow
 
@@ -74,29 +63,14 @@ def shop_in(database: Database, zone: str, day: date) -> Shop:
     return Shop(KnownAccount("xx-9", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, around)
 
 
-@contextmanager
-def served(databases: Databases, shop: Shop) -> Iterator[tuple[SellerApi, RawServer]]:
-    """Serve the shop's orders, and yield the API and the server between it and the service."""
-    with (
-        databases.lent() as upstream,
-        serving.served(upstream, upstream.url) as service,
-        raw_server.serving(forwarding(service.base_url)) as between,
-    ):
-        list_accounts(upstream, {shop.account.key: shop.account.account})
-        grant_accounts(upstream, serving.ANN, [shop.account.key])
-        rows = [
-            (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
-            for number, (at, day) in enumerate(shop.days.items())
-        ]
-        insert_rows(upstream, ORDERS, shop.account.key, rows)
-        with SellerApi(between.url, auth=TokenAuth(serving.issue_token(upstream, serving.ANN))) as api:
-            yield api, between
-
-
-def _in_utc(document: dict[str, Any]) -> dict[str, Any]:
-    for row in document["data"]:
-        row["purchase_date"] = datetime.fromisoformat(row["purchase_date"]).astimezone(UTC).isoformat()
-    return document
+def upstream_of(shop: Shop, *, in_utc: bool = False) -> MovingList:
+    """Return an upstream that lists the shop's orders, with the offsets of its zone or in UTC."""
+    rows = [
+        order(f"o{number}", at) | {"purchase_date": at.astimezone(UTC if in_utc else shop.account.zone).isoformat()}
+        for number, at in enumerate(shop.days)
+    ]
+    day_of = {row["platform_order_id"]: str(day) for row, day in zip(rows, shop.days.values(), strict=True)}
+    return MovingList(rows, day_of=lambda row: day_of[row["platform_order_id"]], channel_of=lambda _: "platform")
 
 
 def stored(database: Database) -> dict[datetime, date]:
@@ -107,25 +81,23 @@ def stored(database: Database) -> dict[datetime, date]:
 
 @changes
 def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
-    databases: Databases, database: Database, zone: str, day: date, hours: float
+    database: Database, zone: str, day: date, hours: float
 ) -> None:
     """Timestamps are sent with the offsets of the zone, then in UTC."""
     shop = shop_in(database, zone, day)
 
-    def load(window: Window) -> Receipt:
+    def load(window: Window, *, in_utc: bool = False) -> Receipt:
         request = SliceRequest(ORDERS, shop.account.key, window)
-        receipt = load_slice(api, database, shop.account, request, window, run_id=None)
+        with api_of(upstream_of(shop, in_utc=in_utc)) as api:
+            receipt = load_slice(api, database, shop.account, request, window, run_id=None)
         assert [each.check_name for each in judgements(database, ORDERS) if not each.passed] == []
         return receipt
 
-    with served(databases, shop) as (api, between):
-        one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
-        after_days = stored(database)
-        between.plan = lambda _: raw_server.rewritten(_in_utc)
-        together = load(shop.window)
-        in_utc = stored(database)
-        between.plan = lambda _: None
-        again = load(Window.day(day))
+    one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
+    after_days = stored(database)
+    together = load(shop.window, in_utc=True)
+    in_utc = stored(database)
+    again = load(Window.day(day))
 
     sold = Counter(shop.days.values())
     assert sold[day] == hours * 2

@@ -9,16 +9,15 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.client import HTTPConnection, parse_headers
+from http.client import parse_headers
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from seller_platform_tests.support.tls_proxy import listening
 
 _STALL_SECONDS = 600.0
-_FRAMING = ("content-length", "transfer-encoding", "connection", "accept-encoding")
 
 
 @dataclass(frozen=True)
@@ -168,25 +167,6 @@ def sending(*answers: bytes) -> Iterator[str]:
 
     with serving(lambda _: Answer(), plan) as server:
         yield server.url
-
-
-def forwarding(target: str) -> Callable[[Request], Answer]:
-    """Return what answers as another server does.
-
-    Args:
-        target: Its base URL, without a path.
-    """
-    address = urlsplit(target)
-
-    def answer(request: Request) -> Answer:
-        headers = {name: value for name, value in request.headers.items() if name not in _FRAMING}
-        with closing(HTTPConnection(address.hostname or "", address.port)) as connection:
-            connection.request(request.method, request.target, request.body or None, headers)
-            answered = connection.getresponse()
-            kept = {name: value for name, value in answered.getheaders() if name.lower() not in _FRAMING}
-            return Answer(answered.status, answered.read(), kept)
-
-    return answer
 
 
 def sent(send: Callable[[Answer], Iterable[bytes]], pause_seconds: float = 0) -> Fault:
