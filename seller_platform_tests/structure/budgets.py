@@ -10,14 +10,14 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_731,
-    "cli": 4_829,
+    "cli": 4_826,
     "orchestration": 4_383,
     "service": 12_078,
     "sandbox": 2_867,
     "alerts": 617,
     "agents": 2_227,
     "ingest": 2_388,
-    "client": 3_604,
+    "client": 3_602,
     "warehouse": 10_596,
     "contract": 1_223,
     "costs": 1_461,

@@ -147,9 +147,7 @@ def _origin(row: Provenance, dagster_url: str | None) -> dict[str, object]:
         "request": f"GET {request.url}{about}",
         "page": f"{row.page} of the {load.pages} that the load read of all its lists",
         "load": f"{load.id}: {load.first_day}..{load.last_day}, {load.verdict}, {counts}",
-        "started": moment_text(load.started_at),
         "finished": moment_text(load.finished_at),
-        "digest": load.digest.hex(),
         "run": load.run_id or "none: no Dagster run made it",
         "open the run": load.run_id and f"{dagster_url or ''}/runs/{load.run_id}{'' if dagster_url else _NO_URL}",
         "first came": "with this load"
@@ -158,5 +156,4 @@ def _origin(row: Provenance, dagster_url: str | None) -> dict[str, object]:
         "last confirmed": f"{moment_text(row.confirmed_at)}, by load {confirmed[-1]}"
         if row.confirmed_at
         else "by this load",
-        "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
     }

@@ -58,12 +58,10 @@ class Wait:
 
     def __str__(self) -> str:
         until = f"no attempt begins after {self.last_at.astimezone(UTC):%H:%M:%S} UTC"
-        if self.next_at is None:
-            return f"{self.request}: {self.problem}; attempt {self.attempt} of {self.attempts} goes on, {until}"
-        return (
-            f"{self.request}: {self.problem}; attempt {self.attempt} of {self.attempts} failed, "
-            f"the next begins at {self.next_at.astimezone(UTC):%H:%M:%S} UTC, {until}"
-        )
+        state = "goes on"
+        if self.next_at is not None:
+            state = f"failed, the next begins at {self.next_at.astimezone(UTC):%H:%M:%S} UTC"
+        return f"{self.request}: {self.problem}; attempt {self.attempt} of {self.attempts} {state}, {until}"
 
 
 OnWait = Callable[[Wait], None]
