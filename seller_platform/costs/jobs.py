@@ -5,8 +5,7 @@ from pydantic import Field
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.costs.plans import CostPlan, WriteState
-from seller_platform.orchestration.account_names import AccountNames
+from seller_platform.costs.plans import WriteState
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -47,31 +46,15 @@ def cost_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             written = {"by": "dagster", "run_id": context.run.run_id}
             patience = Patience(config.wait_seconds)
             applied = apply_plan(seller_api.api, warehouse.database, config.plan, **written, patience=patience)
-        metadata = _metadata(applied.plan, warehouse.names)
+        writes = applied.plan.writes
+        metadata: dict[str, int | str] = {
+            "plan": applied.plan.id,
+            "skus": len(writes),
+            "holding": sum(each.state is WriteState.HOLDS for each in writes),
+            "proof": f"platform.cost_writes, plan {applied.plan.id}",
+        }
         if applied.problem is not None:
             raise ForeseenError(str(applied.problem), metadata, placement)
         context.add_output_metadata(metadata)
 
     return write
-
-
-def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:
-    """Return the result of a plan as metadata, with a line for each SKU."""
-    lines = [
-        dg.TableRecord({
-            "account": each.account,
-            "title": account.label if (account := names.get(each.account)) else "",
-            "sku": each.sku,
-            "state": each.state.value,
-            "periods": ", ".join(map(str, each.changes)),
-            "problem": each.problem or "",
-        })
-        for each in plan.writes[:200]
-    ]  # fmt: skip
-    return {
-        "plan": plan.id,
-        "skus": len(plan.writes),
-        "holding": sum(each.state is WriteState.HOLDS for each in plan.writes),
-        "writes": dg.MetadataValue.table(lines),
-        "proof": f"platform.cost_writes, plan {plan.id}",
-    }

@@ -74,9 +74,6 @@ class ChangedPeriod(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, Decimal] | None
     after: dict[str, Decimal] | None
 
-    def __str__(self) -> str:
-        return f"{self.change.value} {self.from_date}..{self.to_date or ''}"
-
 
 def changes_of(before: Periods, after: Periods) -> tuple[ChangedPeriod, ...]:
     """Return how each period changes, in the order of their days."""

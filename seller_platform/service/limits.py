@@ -30,7 +30,6 @@ from seller_platform.counts import count_of
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.http.addresses import is_loopback, network_of_client
-from seller_platform.service.metrics import notes_of
 from seller_platform.service.openapi import Cost, Route
 from seller_platform.service.pool import Store
 from seller_platform.service.settings import ServiceSettings
@@ -127,24 +126,18 @@ class _Rates:
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
         quotas = (("token", limits.per_token), ("user", limits.per_user))
         self._quotas = [RateLimitItemPerMinute(quota, namespace=name) for name, quota in quotas if quota]
-        self._policy = ", ".join(f'"{quota.namespace}";q={quota.amount};w={_WINDOW_SECONDS}' for quota in self._quotas)
 
-    def count(self, request: Request, token_hash: bytes, user: int) -> None:
-        """Count a request by its token and its user, and note the headers of its answer, also if it is refused.
+    def count(self, token_hash: bytes, user: int) -> None:
+        """Count a request by its token and its user.
 
         Raises:
             NotAdmittedError: A quota is used up.
         """
-        members: list[str] = []
         for quota in self._quotas:
             counted = token_hash.hex() if quota.namespace == "token" else str(user)
-            is_allowed = self._limiter.hit(quota, counted)
-            window = self._limiter.get_window_stats(quota, counted)
-            seconds = max(1, ceil(window.reset_time - time.time()))
-            members.append(f'"{quota.namespace}";r={window.remaining};t={seconds}')
-            headers = {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(members)}
-            notes_of(request.scope).headers.update(headers)
-            if not is_allowed:
+            if not self._limiter.hit(quota, counted):
+                window = self._limiter.get_window_stats(quota, counted)
+                seconds = max(1, ceil(window.reset_time - time.time()))
                 problem = f"this {quota.namespace} has used its {count_of(quota.amount, 'request')}"
                 message = f"{problem} in {_WINDOW_SECONDS} seconds; try again in {seconds} s"
                 raise NotAdmittedError(message, retry_after_seconds=seconds)
@@ -180,7 +173,7 @@ class Admission:
                     while len(self._users) >= 10_000:
                         del self._users[next(iter(self._users))]
                     self._users[key] = user
-                self._rates.count(request, key[0], user)
+                self._rates.count(key[0], user)
                 try:
                     async with self._turns[route.cost].turn(user):
                         response: Response = await route.answer(request)

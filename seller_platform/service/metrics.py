@@ -36,12 +36,11 @@ GROUP BY state ORDER BY state DESC
 
 @dataclass
 class RequestNotes:
-    """What is noted about a request for its metrics and its log line, and the headers of any answer to it."""
+    """What is noted about a request for its metrics and its log line."""
 
     rows: int = 0
     request_id: str = ""
     security_events: list[str] = field(default_factory=list)
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 def notes_of(scope: Scope) -> RequestNotes:

@@ -82,9 +82,6 @@ _HEADERS = {
     "X-Request-Id": "Names the request, in our log too; the caller's own, where it sent a usable one.",
     "WWW-Authenticate": "How to authenticate (RFC 6750).",
     "Retry-After": "Seconds after which trying again makes sense.",
-    "RateLimit-Policy": "The limits of this token and its user: the requests (`q`) in a window of seconds (`w`). "
-    "Absent where the service has none.",
-    "RateLimit": "What is left of each limit: the requests (`r`), and the seconds (`t`) until all are available again.",
     "Link": 'The next page, with `rel="next"`, if there is one.',
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",
@@ -246,11 +243,9 @@ def example_of(schema: Mapping[str, Any], name: str = "text") -> Any:
 
 def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the object of an operation; the schemas that it refers to are added to `schemas`."""
-    # Requests are counted by the token that they carry.
-    always = ("X-Request-Id", *(("RateLimit-Policy", "RateLimit") if operation.scope else ()))
     responses = {}
     for status, (meaning, content) in operation.answers.items():
-        names = (*always, *(operation.headers if status == 200 else ()), *_HEADERS_OF.get(status, ()))
+        names = ("X-Request-Id", *(operation.headers if status == 200 else ()), *_HEADERS_OF.get(status, ()))
         responses[str(status)] = {
             "description": meaning,
             **_content(content, schemas),

@@ -271,13 +271,11 @@ REPORT_JOBS = _table(
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
-    counted("turn", "Its place in the queue; users take turns, the lowest first.", BigInteger),
     Column("bytes", BigInteger, comment="The size of its stored rows; null until it is completed."),
     stamped("requested_at", "When it was requested."),
     Column("finished_at", MOMENT, comment="When it was completed or failed; null until then."),
     Index(None, "requested_at"),
-    Index(None, "turn"),
-    Index("ix_report_jobs_open", "turn", postgresql_where=text("state = 'processing'")),
+    Index("ix_report_jobs_open", "user_id", postgresql_where=text("state = 'processing'")),
 )
 
 REPORT_CHUNKS = _table(

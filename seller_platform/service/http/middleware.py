@@ -63,7 +63,6 @@ class Envelop:
                 headers.setdefault("Cache-Control", "no-store")
                 if self._is_https:
                     headers["Strict-Transport-Security"] = "max-age=31536000"
-                headers.update(notes_of(inner).headers)
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)

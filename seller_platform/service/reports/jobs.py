@@ -3,9 +3,8 @@
 `progress` only rises. The content and the state `completed` are written in one transaction, so that a report is either
 complete or still being written. A report expires some days after it was requested.
 
-Users take turns: the first open report of each comes before the second of any other, and so on. A report gets the turn
-after the user's newest one, but never an earlier one than those that are written now. Reports of one user are written
-one after another, so that a worker has room for others.
+Users take turns: next is a report of the user whose last one ended the longest ago. Reports of one user are written one
+after another, so that a worker has room for others.
 
 The open reports are the queue. A worker writes the next one in a transaction that holds a lock of its user. PostgreSQL
 releases the lock when the worker dies. An attempt is counted when it begins, and uncounted when the worker is stopped.
@@ -51,12 +50,8 @@ class ReportRequestJob:
 
 
 _INSERT = """
-INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value, turn)
-VALUES (%(user)s, %(selection)s, %(accounts)s, %(selector)s, %(value)s, 1 + greatest(
-    0,
-    (SELECT max(turn) FROM service.report_jobs WHERE user_id = %(user)s),
-    (SELECT max(turn) FROM service.report_jobs WHERE state <> 'processing')
-))
+INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value)
+VALUES (%(user)s, %(selection)s, %(accounts)s, %(selector)s, %(value)s)
 RETURNING id
 """
 # The row of a report takes space, too; without it, very many small reports would count as nothing.
@@ -74,9 +69,11 @@ WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
   AND requested_at > now() - %(kept)s * interval '1 day'
 """
 _WAITING_USERS = """
-SELECT user_id FROM service.report_jobs WHERE state = 'processing' GROUP BY user_id ORDER BY min(turn), min(id)
+SELECT user_id FROM service.report_jobs AS open WHERE state = 'processing' GROUP BY user_id
+ORDER BY (SELECT max(finished_at) FROM service.report_jobs AS ended WHERE ended.user_id = open.user_id) NULLS FIRST,
+         min(id)
 """
-_NEXT: LiteralString = f"{_JOB} WHERE user_id = %s AND state = 'processing' ORDER BY turn, id LIMIT 1"
+_NEXT: LiteralString = f"{_JOB} WHERE user_id = %s AND state = 'processing' ORDER BY id LIMIT 1"
 _COUNT_ATTEMPT = "UPDATE service.report_jobs SET attempts = attempts + %s WHERE id = %s"
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _END_IF_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '60s', true)"

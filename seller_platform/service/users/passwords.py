@@ -1,10 +1,7 @@
 """Hashes and verifies passwords with argon2id, and refuses those that can be guessed, as `zxcvbn` estimates."""
 
 import asyncio
-import os
 import re
-import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -25,22 +22,15 @@ _JUDGED_CHARACTERS = 32  # the time of the estimate grows with the square of the
 _SHORTEST_WORD = 3
 _COMMON = "is too easy to guess: choose several words that do not belong together, or let a password manager make one"
 _HASHER = PasswordHasher()
-_LOWER_PRIORITY = 10
 
 Result = TypeVar("Result")
 
 
-def _give_way() -> None:
-    """Let all other threads go first: on Linux a priority is of a thread, and of those that argon2 starts in it."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
-
-
-_THREADS = ThreadPoolExecutor(1, thread_name_prefix="passwords", initializer=_give_way)
+_THREADS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 
 
 async def in_background(work: Callable[..., Result], *arguments: str | None) -> Result:
-    """Hash or verify a password in a thread that keeps no other request out of a processor."""
+    """Hash or verify a password in a thread, one after another."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work, *arguments)
 
 

@@ -1,6 +1,5 @@
 """Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
 
-import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,23 +82,16 @@ def test_tokens_wait_for_nothing_else(database: Database, database_url: str, hel
     assert (refreshed.status_code, refreshed.json()["error"], status) == (400, "invalid_grant", 200)
 
 
-def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) -> None:
+def test_the_rate_of_a_token_and_of_its_user_is_kept(narrow: Served) -> None:
     with narrow.client(ANN) as one, narrow.client(ANN) as two, narrow.client(BOB) as bob:
-        first = one.get("/user/me").headers
         last = wait_for(lambda: one.get("/user/me"), lambda answer: answer.is_error, pause_seconds=0)
         beside = [bob.get("/user/me").status_code, bob.get("/login").status_code]
         of_user = wait_for(lambda: two.get("/user/me"), lambda answer: answer.is_error, pause_seconds=0)
-        not_found = bob.get("/sales/orders", params={"account_title": "Nowhere", "per_page": "20"})
 
-    assert first["ratelimit-policy"] == '"token";q=30;w=60, "user";q=40;w=60'
-    assert re.fullmatch(r'"token";r=29;t=(60|59), "user";r=39;t=(60|59)', first["ratelimit"])
     assert (last.status_code, last.json()["status"]) == (429, "error")
     assert last.json()["message"].startswith("this token has used its 30 requests in 60 seconds")
     assert 1 <= int(last.headers["retry-after"]) <= 60
-    assert last.headers["ratelimit"].startswith('"token";r=0;t=')
     assert of_user.json()["message"].startswith("this user has used its 40 requests")
-    assert not_found.status_code in (404, 422)
-    assert not_found.headers["ratelimit"].startswith('"token";r=28')
     assert last.elapsed.total_seconds() > 0.9  # a client without pauses waits for its refusals
     assert beside == [200, 200]
 
@@ -113,11 +105,10 @@ def test_a_revoked_token_does_not_use_up_the_quota_of_its_user(narrow: Served) -
             revoked.headers["authorization"].removeprefix("Bearer ").encode(),
         )
         refused = [revoked.get("/user/me") for _ in range(20)]
-        left = re.search('"user";r=([0-9]+);', valid.get("/user/me").headers["ratelimit"])
+        allowed = [valid.get("/user/me").status_code for _ in range(NARROW.per_token - 5)]
 
     assert {answer.status_code for answer in refused} == {401}
-    assert left is not None
-    assert int(left[1]) >= NARROW.per_user - 4
+    assert {*allowed} == {200}
 
 
 def test_a_new_token_may_be_used_by_many_requests_at_once(service: Served) -> None:
