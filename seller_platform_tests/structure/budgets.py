@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_731,
     "cli": 4_826,
     "orchestration": 4_383,
-    "service": 12_049,
+    "service": 11_954,
     "sandbox": 2_867,
     "alerts": 617,
     "agents": 2_227,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 687,
     "books": 1_888,
     "marts": 2_862,
-    "tests": 51_497,
+    "tests": 51_394,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

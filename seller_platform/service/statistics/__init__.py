@@ -5,6 +5,5 @@
 - `query`: the days compared with, and the query
 - `sums`: sales, costs and fees summed
 - `months`: sums of days by month, stored
-- `stored`: the rows that a replica's upstream computed
 - `output`: the rows of a page, encoded
 """

@@ -32,7 +32,6 @@ from seller_platform.service.openapi import Operation, Route, page_type, row_typ
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping, StatisticsRequest
 from seller_platform.service.statistics.query import read_statistics
-from seller_platform.service.statistics.stored import read_stored_statistics
 
 _PRODUCT, _DATE = "product", "date"
 _PRODUCT_GROUPS = ("sku", "asin", "parent_asin")
@@ -80,9 +79,7 @@ of the days asked for, to two decimals; `out_of_stock_days` counts those of them
 fulfillable unit; `inventory` and `local_inventory` are of the newest snapshot; `buybox_price` (the lowest, at the \
 newest rate) and `sales_rank` (the best) are today's.
 
-Of a copy, products (`group_by=sku`) by month and the date view by day are the rows that the other service computed, \
-where exactly these days were read from it, in the currency of the account; every other view is computed here, and \
-its answer carries `{COMPUTED_BY}: {REPLICA}`.
+Of a copy, every view is computed here, and its answer carries `{COMPUTED_BY}: {REPLICA}`.
 
 Amounts are in the currency of the account; a group whose accounts keep several needs `currency`. They are converted \
 by day and product, at the rate of the day, and added unrounded; a figure with converted amounts is rounded once, to \
@@ -131,7 +128,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             days = days_of_accounts(SALES_BY_DATE, selected, list_request, now)
             asked = StatisticsRequest(selected, grouping, days, list_request, now)
             currency = list_request.currency
-            is_converted = await check_currency(connection, selected, currency)
+            await check_currency(connection, selected, currency)
             if grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
                 problem = (
                     "is parent_asin, but this service does not know the parents of the products: it serves rows that "
@@ -139,10 +136,6 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     "the operator load them with `seller-platform service products load FILE`"
                 )
                 raise unknown_to_replica(_GROUP.name, problem)
-            if not is_converted:
-                stored = await read_stored_statistics(connection, asked)
-                if stored is not None:
-                    return page_answer(request, SALES_BY_DATE, stored, list_request, {})
             page, missing_rates = await read_statistics(connection, asked)
         require_rates(selected, currency, missing_rates)
         headers = {COMPUTED_BY: REPLICA} if selected.has_replicas else {}
