@@ -92,7 +92,7 @@ def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path:
     statistics, costs = ask_both()
 
     assert [answer.status_code for answer in before] == [422, 422]
-    assert all("`seller-platform service products load`" in answer.json()["message"] for answer in before)
+    assert all("`seller-platform service products load FILE`" in answer.json()["message"] for answer in before)
     rows = [(row["parent_asin"], row["units_ordered"]) for row in statistics.json()["data"]]
     assert rows == [("P-1", 2), (None, 1)]
     assert costs.json() == {"data": []}
