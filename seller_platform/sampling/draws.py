@@ -1,8 +1,8 @@
 """Draws stored slices at random, by their rows, and bounds how many of them differ from the upstream.
 
 Drawn slices are requested again and compared by value. Months that have settled and months that may still change are
-drawn apart. A slice is drawn with a probability that is proportional to its rows (and one), and may be drawn again; an
-account with few rows has a least share of the draws. Undated lists are not drawn: the upstream has no former snapshots.
+drawn apart. A slice is drawn with a probability that is proportional to its rows (and one), and may be drawn again.
+Undated lists are not drawn: the upstream has no former snapshots.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,8 +23,6 @@ from seller_platform.warehouse.monitoring.metrics import Evidence, Gauge
 from seller_platform.warehouse.postgres.database import Database
 
 CONFIDENCE = 0.95
-LEAST_WEIGHT = 0.25
-"""The least weight of an account, as a part of that of the mean account."""
 
 COMPARISONS_COUNT = timedelta(days=30)
 """How long a comparison counts."""
@@ -51,7 +49,6 @@ class SampledStratum:
         different_lately: How many differed in the newer half of the comparisons, which is not larger than the other.
         since: When the first of the comparisons began; None without any.
         open: How many of those that differed are held now.
-        stretch: What the bound of the share of draws is multiplied with, because some accounts have their least share.
     """
 
     slices: int
@@ -62,7 +59,6 @@ class SampledStratum:
     different_lately: int
     since: datetime | None
     open: int = 0
-    stretch: float = 1.0
 
     @property
     def bound(self) -> float | None:
@@ -75,7 +71,7 @@ class SampledStratum:
         bound = upper_bound(self.comparisons, self.different, self.effective_slices)
         if self.different_lately > self.different - self.different_lately:
             bound = max(bound, upper_bound(self.comparisons // 2, self.different_lately, self.effective_slices))
-        return min(1.0, self.stretch * bound)
+        return bound
 
 
 @dataclass(frozen=True)
@@ -151,12 +147,6 @@ _SLICES = """
                THEN CAST(days_read[1] AT TIME ZONE coalesce(slice.time_zone, 'UTC') AS date) > month
                ELSE read_after_days > 0 END
 """
-# The weights of an account's slices are multiplied with so much that it has its least weight.
-_BOOSTS = f"""
-    SELECT *, greatest(1, {LEAST_WEIGHT} * avg(nullif(weight, 0)) OVER (PARTITION BY stratum) / nullif(weight, 0))
-           AS boost
-    FROM platform.sampled_slices
-"""  # noqa: S608  # a constant
 _COUNT = text(f"""
     INSERT INTO platform.sampled_slices (stratum, account, slices, weight, squares, left_out_weight, counted_at)
     SELECT stratum, account, coalesce(sum(parts) FILTER (WHERE NOT is_too_large), 0),
@@ -166,33 +156,28 @@ _COUNT = text(f"""
     FROM ({_SLICES}) AS slice GROUP BY stratum, account
 """)  # noqa: S608  # a constant
 _DRAW = text(f"""
-    SELECT *, CAST((:point * total - upto + boosted) / boosted AS float8) AS position
+    SELECT *, CAST((:point * total - upto + weight) / weight AS float8) AS position
     FROM (
-        SELECT *, sum(boosted) OVER (ORDER BY dataset, account, month) AS upto, sum(boosted) OVER () AS total
-        FROM (
-            SELECT slice.*, slice.weight * coalesce(boost, 1) AS boosted
-            FROM ({_SLICES}) AS slice LEFT JOIN ({_BOOSTS}) AS of_account USING (stratum, account)
-            WHERE stratum = :stratum AND NOT is_too_large
-        ) AS slice
+        SELECT *, sum(weight) OVER (ORDER BY dataset, account, month) AS upto, sum(weight) OVER () AS total
+        FROM ({_SLICES}) AS slice
+        WHERE stratum = :stratum AND NOT is_too_large
     ) AS slice
     WHERE upto > :point * total ORDER BY upto LIMIT 1
 """)  # noqa: S608  # a constant
-_SAMPLE = text(f"""
+_SAMPLE = text("""
     SELECT stratum, slices, CAST(weight ^ 2 / squares AS bigint), CAST(left_out_percent AS float8), count(differed),
            count(*) FILTER (WHERE differed), count(*) FILTER (WHERE differed AND half = 2), min(started_at),
-           count(*) FILTER (WHERE is_open), CAST(stretch AS float8)
+           count(*) FILTER (WHERE is_open)
     FROM (
-        SELECT stratum, CAST(sum(slices) AS bigint) AS slices, sum(boost * weight) AS weight,
-               sum(boost ^ 2 * squares) AS squares,
-               100 * sum(left_out_weight) / sum(weight + left_out_weight) AS left_out_percent,
-               max(1 / boost) * sum(boost * weight) / nullif(sum(weight), 0) AS stretch
-        FROM ({_BOOSTS}) AS of_account
+        SELECT stratum, CAST(sum(slices) AS bigint) AS slices, sum(weight) AS weight, sum(squares) AS squares,
+               100 * sum(left_out_weight) / sum(weight + left_out_weight) AS left_out_percent
+        FROM platform.sampled_slices
         WHERE CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[]))
         GROUP BY stratum
     ) AS counted
     LEFT JOIN (
         SELECT stratum, differed, started_at, ntile(2) OVER (PARTITION BY stratum ORDER BY id) AS half,
-               differed AND compared.load_id IS NULL AND held_load_ids <> '{{}}' AS is_open
+               differed AND compared.load_id IS NULL AND held_load_ids <> '{}' AS is_open
         FROM platform.comparisons AS compared
         LEFT JOIN platform.slices AS slice
                ON slice.dataset = compared.dataset AND slice.account = compared.account
@@ -201,8 +186,8 @@ _SAMPLE = text(f"""
           AND (CAST(:accounts AS text[]) IS NULL OR compared.account = ANY (CAST(:accounts AS text[])))
     ) AS comparison USING (stratum)
     WHERE slices > 0
-    GROUP BY stratum, slices, weight, squares, left_out_percent, stretch ORDER BY stratum
-""")  # noqa: S608  # constants
+    GROUP BY stratum, slices, weight, squares, left_out_percent ORDER BY stratum
+""")  # constants
 _SENT = text("""
     SELECT account.connection, CAST(sum(requests) AS integer)
     FROM platform.comparisons AS comparison JOIN platform.accounts AS account ON account.key = comparison.account

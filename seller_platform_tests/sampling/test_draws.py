@@ -179,15 +179,3 @@ def test_an_empty_month_is_drawn_by_what_was_announced_last(accounts: Database) 
         store_receipt(accounts, dataset, "S1", Window.day(day), announced=500)
 
     assert _drawn(accounts, Stratum.SETTLED, points=401) == {("S0", march): 300, ("S1", march): 100, ("S1", april): 1}
-
-
-def test_a_small_account_has_a_least_share_of_the_draws(accounts: Database) -> None:
-    march = Window.month_of(date(2026, 3, 1))
-    _load(accounts, "S0", march, 1_989)
-    _load(accounts, "S1", march, 9)
-    count_slices(accounts, 10, NOW)
-
-    # The mean account weighs 1,000, and a quarter of it are 250.
-    assert _drawn(accounts, Stratum.SETTLED, points=224) == {("S0", march): 199, ("S1", march): 25}
-    stretches = [sample(accounts, NOW, keys).strata[Stratum.SETTLED].stretch for keys in (None, ["S0"], ["S1"])]
-    assert stretches == [2240 / 2000, 1, 1]
