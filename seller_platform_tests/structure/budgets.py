@@ -12,7 +12,7 @@ BUDGETS = {
     "root": 2_731,
     "cli": 4_826,
     "orchestration": 4_383,
-    "service": 11_954,
+    "service": 11_939,
     "sandbox": 2_867,
     "alerts": 617,
     "agents": 2_227,

@@ -1,16 +1,14 @@
 """Renders the HTML pages, which work without scripts and not in frames."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -21,7 +19,6 @@ from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pool import Store
 
 HOME = "/"
-_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+")
 STATIC_FILES: Mapping[str, str] = {
     "/static/style.css": "text/css",
     "/static/copy.js": "text/javascript",
@@ -76,16 +73,6 @@ def render_message(
     return response
 
 
-def shown_moment(moment: date) -> Markup:
-    """Return a moment in HTML, with its time and zone if it has one; a day without a time is one of UTC."""
-    if isinstance(moment, datetime):
-        moment = moment.astimezone(UTC)
-        machine, shown = f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment.day} {moment:%B %Y, %H:%M} UTC"
-    else:
-        machine, shown = f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y} (UTC)"
-    return Markup('<time datetime="{}">{}</time>').format(machine, shown)
-
-
 def redirect(location: str) -> Response:
     """Return the answer 303, which a browser follows with GET."""
     return RedirectResponse(location, 303, {"Cache-Control": "no-store"})
@@ -131,11 +118,9 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        # Whom to ask; an e-mail address is a link.
-        contact=lambda ask: (
-            Markup('<a href="mailto:{0}">{0}</a>').format(ask) if _EMAIL.fullmatch(ask) else escape(ask)
+        moment=lambda moment: (
+            f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if isinstance(moment, datetime) else str(moment)
         ),
-        moment=shown_moment,
         # The URL of a file changes with its content, so that no older one is taken from a cache.
         versioned=lambda path: f"{path}?{_static_document(path).digest[:12]}",
     )
