@@ -10,8 +10,8 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 2_731,
-    "cli": 4_826,
-    "orchestration": 4_383,
+    "cli": 4_825,
+    "orchestration": 4_384,
     "service": 11_939,
     "sandbox": 2_867,
     "alerts": 617,

@@ -7,7 +7,6 @@ from rich.cells import cell_len
 
 from seller_platform.cli.terminal.colours import Colour, colour_of, coloured, shows_colours
 
-_ANY_WIDTH = 100_000
 _GAP = 2
 _HEADING = "\ue000"  # stands for a heading, which would widen the first column
 
@@ -47,7 +46,7 @@ def table_lines(
     has_colours = shows_colours(stream)
     console = Console(
         file=stream,
-        width=max((width or _ANY_WIDTH) - len(indent), needed),
+        width=max((width or 100_000) - len(indent), needed),
         force_terminal=has_colours,
         color_system="standard" if has_colours else None,
         highlight=False,

@@ -16,7 +16,6 @@ from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates, slice_states
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
-_GROUP = "platform"
 _MOST_ACCOUNTS = 40
 
 _DOC = """
@@ -36,7 +35,7 @@ def coverage_definitions(placement: Placement = WHOLE, datasets: Sequence[Datase
     key = placement.key(COVERAGE)
     description = _DOC.strip().format(accept_held=placement.name_of("accept_held"))
 
-    @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=description, kinds={"postgres"})
+    @dg.asset(key=key, group_name=placement.group_of("platform"), description=description, kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
         return dg.MaterializeResult(metadata=_metadata(warehouse, placement, datasets))
 

@@ -33,6 +33,7 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.dagster_internals import CheckRunHealthResult, WorkerStatus
+from seller_platform.traces import flush_traces
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 
 SERVER = "dagster._grpc.server"
@@ -201,6 +202,7 @@ class RunWorker(ForkServerProcess):
             if arguments.instance_ref is not None:
                 cancel_if_asked(arguments.instance_ref, arguments.run_id)
             atexit._run_exitfuncs()
+            flush_traces()  # of newer versions of Python, a fork has none of the functions of its server
         # Python would wait for threads that a canceled run has left, which wait for answers of the upstream.
         sys.stdout.flush()
         sys.stderr.flush()
