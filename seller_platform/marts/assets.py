@@ -5,7 +5,7 @@ from datetime import date
 
 import dagster as dg
 
-from seller_platform.marts.figures import Figure, chart
+from seller_platform.marts.figures import Figure, chart, markdown_image
 from seller_platform.orchestration.account_names import AccountNames, subject_of
 from seller_platform.orchestration.assets.derived import (
     Made,
@@ -18,7 +18,6 @@ from seller_platform.orchestration.assets.descriptions import first_query
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.automation.following import Follower
-from seller_platform.orchestration.charts import markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.mounting import Contribution, Mounted
 from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key

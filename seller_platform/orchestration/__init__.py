@@ -10,7 +10,6 @@ events and checks. The sensor of `automation/following` requests the marts and e
 - `definitions`: everything Dagster loads
 - `component`: the component that mounts them in other projects
 - `assets`: assets and their checks
-- `charts`: charts in metadata, as SVG
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
 - `mounting`: what a component tells those who contribute to it

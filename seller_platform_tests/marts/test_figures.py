@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seller_platform.marts.figures import Figure, Value, chart
-from seller_platform.orchestration.charts import markdown_image
+from seller_platform.marts.figures import Figure, Value, chart, markdown_image
 from seller_platform.warehouse.derived.declaration import ChartForm
 
 _SVG = "{http://www.w3.org/2000/svg}"

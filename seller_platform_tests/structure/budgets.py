@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 2_731,
     "cli": 4_825,
-    "orchestration": 4_384,
+    "orchestration": 4_344,
     "service": 11_939,
     "sandbox": 2_867,
     "alerts": 617,
@@ -26,8 +26,8 @@ BUDGETS = {
     "lake": 960,
     "sampling": 672,
     "books": 1_888,
-    "marts": 2_862,
-    "tests": 51_382,
+    "marts": 2_896,
+    "tests": 51_381,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
