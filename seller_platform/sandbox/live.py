@@ -59,17 +59,6 @@ class LiveOptions:
         return period_until(self.months, self.since).start
 
 
-@dataclass(frozen=True)
-class DayChanges:
-    """A day that was stored, and the lists that changed."""
-
-    day: date
-    lists: Sequence[str]
-
-    def __str__(self) -> str:
-        return f"{self.day}  {', '.join(self.lists) or 'nothing'} changed"
-
-
 class _Listed:
     """Gathers the rows of one account that may have changed."""
 
@@ -105,7 +94,7 @@ class LiveSandbox:
             )
         self._days = {account.number: stored[account.key] for account in self._accounts}
 
-    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[DayChanges | None]:
+    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[date | None]:
         """Yield each day after it was stored, and None where no account's next day has come yet.
 
         It ends when all accounts have reached `until`.
@@ -117,15 +106,12 @@ class LiveSandbox:
             moment = now()
             today = {each.number: day_of(moment, each.account.timezone) for each in self._accounts}
             due = [each for each in self._accounts if self._days[each.number] < day <= today[each.number]]
-            if due:
-                changed = dict.fromkeys(name for each in due for name in self._store_day(each, day))
-                yield DayChanges(day, tuple(changed))
-            else:
-                yield None
+            for each in due:
+                self._store_day(each, day)
+            yield day if due else None
 
-    def _store_day(self, account: SandboxAccount, day: date) -> list[str]:
-        """Store the lists of an account as they are on a day, the inventory last, and return those that changed."""
-        changed = []
+    def _store_day(self, account: SandboxAccount, day: date) -> None:
+        """Store the lists of an account as they are on a day, the inventory last."""
         since = max(self._options.first_day, day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
         history = self._history_of(account, day).as_of(day, listed.add)
@@ -135,10 +121,8 @@ class LiveSandbox:
             if dataset.source is not Source.LIST or dataset.is_computed:
                 continue
             window = Window(since, day) if dataset.is_dated else Window.day(day)
-            if self._store(Slice(dataset, account.key, window), listed.rows[dataset.name]) and dataset.is_dated:
-                changed.append(dataset.name)
+            self._store(Slice(dataset, account.key, window), listed.rows[dataset.name])
         self._days[account.number] = day
-        return changed
 
     def _history_of(self, account: SandboxAccount, day: date) -> AccountHistory:
         """Return the history of an account, which `as_of` continues to a day."""
@@ -149,15 +133,15 @@ class LiveSandbox:
             )
         return self._histories[account.number]
 
-    def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> bool:
-        """Make a slice equal to rows, and return whether it changed."""
+    def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> None:
+        """Make a slice equal to rows."""
         by_tags: dict[tuple[str, ...], list[Row]] = defaultdict(list)
         for row, tags in rows:
             by_tags[tags].append(row)
         with open_load(self._database, slice_) as load:
             for page, (tags, of_tags) in enumerate(by_tags.items(), 1):
                 load.spool.write(of_tags, tags=tags, page=page)
-            return load.store(_FACTS, started_at=utc_now()).changed
+            load.store(_FACTS, started_at=utc_now())
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
         """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""

@@ -147,7 +147,7 @@ def live(
         began = time.monotonic()
         for step in LiveSandbox(database, options).steps(utc_now, until=last):
             if step is not None:
-                output.line(str(step))
+                output.line(f"{step}  stored")
                 time.sleep(max(0.0, began + lasts - time.monotonic()))
                 began = time.monotonic()
             else:
