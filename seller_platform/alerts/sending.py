@@ -16,7 +16,6 @@ from sqlalchemy import Connection, text
 from seller_platform.alerts.messages import (
     LONGEST_SENTENCE,
     cause_of,
-    common_part,
     incident_text,
     problem_text,
     problem_title,
@@ -122,22 +121,16 @@ def _write_problems(database: Database, settings: Settings, prefix: Sequence[str
     new = {cause: of_cause for cause, of_cause in by_cause.items() if cause not in known}
     keys = {key for of_cause in new.values() for each in of_cause for key in each.accounts}
     names = {key: account.label for key, account in accounts_by_key(database, keys).items()} if keys else {}
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for cause, of_cause in new.items():
-        alike[of_cause[0].kind, common_part(of_cause[0])].append(cause)
     with database.begin() as connection:
-        for number, causes in enumerate(alike.values()):
-            together = [problem for cause in causes for problem in new[cause]]
-            message = problem_text(together, names, settings.dagster_url, prefix)
+        for number, (cause, of_cause) in enumerate(new.items()):
+            message = problem_text(of_cause, names, settings.dagster_url, prefix)
             if number == _MESSAGES_AT_ONCE:
-                more = count_of(len(alike) - number, "more cause")
+                more = count_of(len(new) - number, "more cause")
                 message = f"{more}, the first: {message}\n`seller-platform status --all` lists what is wrong."
             elif number > _MESSAGES_AT_ONCE:
                 message = ""
-            for cause in causes:
-                title, sentence = problem_title(new[cause], names, prefix), new[cause][0].message
-                if write(connection, settings, cause, message, is_open=True, title=title, sentence=sentence):
-                    message = ""
+            title, sentence = problem_title(of_cause, names, prefix), of_cause[0].message
+            write(connection, settings, cause, message, is_open=True, title=title, sentence=sentence)
         for title, sentence in connection.execute(_RESOLVE, {"causes": list(by_cause)}).all():
             resolved = f"Resolved: {title}\nIt was: {sentence}"
             write(connection, settings, "resolved", resolved, level=logging.INFO)
