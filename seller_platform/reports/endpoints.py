@@ -33,7 +33,6 @@ PAGE_ROWS = 500
 _LARGEST_CELL = 1 << 20
 _SEPARATORS = ",;\t|"
 _ESCAPE = re.compile(f"^'(?= *({'|'.join(map(re.escape, FORMULA_STARTS))}))")
-_SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 
 ROWS_OF_ONE_REPORT = replace(REPORT_ROWS, columns=REPORT_ROWS.columns[2:])
 """The rows as upstreams send them: without the number of the report, and without their position in it."""
@@ -188,13 +187,10 @@ def csv_pages(sent: Iterator[str]) -> Iterator[bytes]:
         UnreadableBodyError: The text is no CSV, has no column of the contract, or was cut.
     """
     csv.field_size_limit(_LARGEST_CELL)
-    start = next((line for line in sent if line.strip()), "")
-    separator = _SEPARATOR_LINE.fullmatch(start)  # spreadsheets write it before the header
-    header = next(sent, "") if separator else start
+    header = next((line for line in sent if line.strip()), "")
     try:
         by_separator = {each: next(csv.reader([header], delimiter=each), []) for each in _SEPARATORS}
-        most = max(_SEPARATORS, key=lambda each: len(_COLUMNS.keys() & by_separator[each]))
-        delimiter = separator[1] if separator else most
+        delimiter = max(_SEPARATORS, key=lambda each: len(_COLUMNS.keys() & by_separator[each]))
         lines = filter(None, csv.reader(chain([header], sent), delimiter=delimiter, strict=True))
         names = list(map(str.strip, next(lines, [])))
         if _COLUMNS.keys().isdisjoint(names):
