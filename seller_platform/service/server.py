@@ -21,7 +21,7 @@ from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.metrics import ReportCollector, measures_of_processes
+from seller_platform.service.metrics import measures_of_processes
 from seller_platform.service.reports.worker import LEVELS
 from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 
@@ -72,7 +72,6 @@ def run_service(
         if metrics is not None:
             if workers > 1:
                 stack.enter_context(measures_of_processes(registry))
-            registry.register(ReportCollector(database_url))
             page = metrics_page(registry, host=metrics[0], port=metrics[1], option="--metrics-port")
             _LOG.info("metrics on %s", stack.enter_context(page))
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"

@@ -14,13 +14,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.metrics import ReportCollector
 from seller_platform.service.pages.login import MOST_OF_AN_ADDRESS
-from seller_platform.service.reports.worker import Pace
-from seller_platform.warehouse.monitoring.metrics_page import metrics_page
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import announced_address, environment, running_service
-from seller_platform_tests.support.served import ANN, Served, running_app, served, submit
+from seller_platform_tests.support.served import ANN, Served, served, submit
 from seller_platform_tests.support.stored_rows import ACCOUNTS
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -29,7 +26,6 @@ pytestmark = pytest.mark.slow
 ORDERS = dataset_named("orders")
 SIZE = min(ORDERS.page_sizes)
 PREFIX = "seller_platform_service_"
-DAY = {"dps_date": "2026-03-01"}
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,7 @@ class Measured:
 @pytest.fixture
 def measured(database: Database, database_url: str) -> Iterator[Measured]:
     registry = CollectorRegistry()
-    registry.register(ReportCollector(database_url))
-    with served(database, database_url, registry=registry, worker_pace=Pace(poll_seconds=0.2)) as running:
+    with served(database, database_url, registry=registry) as running:
         yield Measured(running, registry)
 
 
@@ -88,42 +83,17 @@ def test_requests_are_counted_by_the_path_of_their_route_method_and_status(measu
     assert measured["requests_total /user/me other 405"] == 1
     assert measured["request_seconds_count /sales/orders GET"] == 4
     assert 0 < measured["request_seconds_sum /sales/orders GET"] < 30
-    assert measured["requests_under_way"] == 0
 
 
-def test_security_events_and_reports_are_counted(measured: Measured) -> None:
+def test_security_events_are_counted(measured: Measured) -> None:
     former = "INSERT INTO service.login_attempts VALUES ('address 127.0.0.1', %s, now() + interval '10 minutes')"
     measured.service.execute(former, MOST_OF_AN_ADDRESS - 1)
-    with measured.service.client() as browser, measured.service.client(ANN) as ann:
+    with measured.service.client() as browser:
         submit(browser, browser.get("/login"), email=ANN, password="wrong")
-        report = {"account_title": "Shop US"}
-        report |= {"report_id": ann.post("/reports/request", params={**report, **DAY}).json()["report_id"]}
-        wait_for(lambda: ann.get("/reports/status", params=report).json()["status"] == "completed")
 
     assert measured["security_events_total login_failed"] == 1
     assert measured["security_events_total login_locked"] == 1
     assert measured["security_events_total refresh_token_reused"] == 0
-    assert measured["reports completed"] == 1
-    assert measured["reports failed"] == 0
-    assert measured["oldest_open_report_seconds"] == 0
-
-
-def test_without_postgresql_the_page_says_so_and_has_all_the_rest() -> None:
-    registry, nowhere = CollectorRegistry(), "postgresql://nobody:pass-canary@127.0.0.1:9/nothing"
-    registry.register(ReportCollector(nowhere))
-    with (
-        running_app(nowhere, wait_seconds=0.2, registry=registry) as base_url,
-        metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url,
-    ):
-        asked = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=PATIENCE_SECONDS)
-        text = httpx.get(url, timeout=PATIENCE_SECONDS).text
-
-    samples = _samples(text)
-    assert asked.status_code == 503
-    assert samples["database_up"] == 0
-    assert samples["requests_total /user/me GET 503"] == 1
-    assert "reports processing" not in samples
-    assert "canary" not in text
 
 
 def test_no_label_names_a_person(measured: Measured) -> None:
@@ -161,16 +131,16 @@ def test_processes_are_counted_together_though_one_is_killed_or_hangs(database_u
         text = page()
         api = httpx.get(f"{base_url}/metrics", timeout=PATIENCE_SECONDS)
         folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-service-" in name)
-        killed = min(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
+        killed = min(_workers(folder))
         os.kill(killed, signal.SIGKILL)
-        after = wait_for(page, lambda _: not (folder / f"gauge_livesum_{killed}.db").exists())
-        wait_for(lambda: len(list(folder.glob("gauge_live*.db"))) == 2)
+        wait_for(lambda: len(_workers(folder)) == 3)  # the files of the killed one stay
+        after = page()
         statuses += [ask(number) for number in range(10)]
         later = page()
         secret = httpx.get(f"{base_url}/docs?code=secret-code", timeout=PATIENCE_SECONDS)
         arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
         wait_for(lambda: "GET /docs 200" in log.read_text())  # before its process may be stopped
-        hanging = max(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
+        hanging = max(_workers(folder))
         os.kill(hanging, signal.SIGSTOP)
         process.terminate()
         ended = process.wait(PATIENCE_SECONDS)
@@ -178,17 +148,20 @@ def test_processes_are_counted_together_though_one_is_killed_or_hangs(database_u
     assert statuses == [200] * 130
     assert _samples(text)["requests_total /service-status GET 200"] == 120
     assert _samples(text)["request_seconds_count /service-status GET"] == 120
-    assert _samples(text)["database_up"] == 1
     assert metrics.startswith("http://127.0.0.1:")
     assert api.status_code == 404, "the API must not serve metrics"
     assert _samples(after)["requests_total /service-status GET 200"] == 120
     assert _samples(later)["requests_total /service-status GET 200"] == 130
-    assert _samples(later)["requests_under_way"] == 0
     assert (ended, folder.exists()) == (0, False), log.read_text()
     wait_for(lambda: not Path(f"/proc/{hanging}").exists())
     assert "secret-code" not in log.read_text()
     assert "Traceback" not in log.read_text()
     assert ("server" in secret.headers, database_url in arguments) == (False, False)
+
+
+def _workers(folder: Path) -> set[int]:
+    """Return the processes that have counted in a folder."""
+    return {int(file.stem.rpartition("_")[2]) for file in folder.glob("counter_*.db")}
 
 
 def _environment(process_id: int) -> list[str]:

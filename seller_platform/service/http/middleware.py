@@ -70,8 +70,7 @@ class Envelop:
         inner = {**scope, "method": "GET"} if is_head else scope
         notes_of(inner).request_id = request_id
         try:
-            with self._measures.under_way.track_inprogress():
-                await self._app(inner, receive, pass_on)
+            await self._app(inner, receive, pass_on)
         except ClientDisconnect:
             status = status or 499  # as nginx counts a client that hung up before its answer
         except Exception as error:
