@@ -1,8 +1,8 @@
 """OpenTelemetry spans, which are sent if a program is started by `opentelemetry-instrument`.
 
-Otherwise they are the API's no-op spans. A span holds only the attributes that its caller names. The instrumentation
-libraries of httpx, ASGI and psycopg are not used: they record whole URLs and statements, and with them titles and
-codes. Messages of exceptions are not recorded either.
+Otherwise they are the API's no-op spans, and no request names their parent. A span holds only the attributes that its
+caller names. The instrumentation libraries of httpx, ASGI and psycopg are not used: they record whole URLs and
+statements, and with them titles and codes. Messages of exceptions are not recorded either.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,9 +31,10 @@ def span(
     Args:
         headers: The headers of a request, which may name a parent span in another process.
     """
+    is_sent = hasattr(get_tracer_provider(), "force_flush")
     with _TRACER.start_as_current_span(
         name,
-        context=None if headers is None else _PROPAGATOR.extract(headers),
+        context=_PROPAGATOR.extract(headers) if headers is not None and is_sent else None,
         kind=kind,
         attributes=attributes,
         record_exception=False,

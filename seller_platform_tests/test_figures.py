@@ -12,11 +12,11 @@ from seller_platform_tests.figures.pipelines.parity import compare
 
 _COLUMNS = """
 posted_date timestamptz, transaction_type text, order_id text, sku text, description text, quantity bigint,
-amount numeric, currency text, marketplace_name text, account text DEFAULT 'S1.BENCH'
+amount numeric, currency text, marketplace_name text, account text DEFAULT 'us-1'
 """
 _INSERT = """
 INSERT INTO lists.transactions
-SELECT row.*, 'S1.BENCH' FROM json_populate_recordset(NULL::lists.sent, %s::json->'data') AS row
+SELECT row.*, 'us-1' FROM json_populate_recordset(NULL::lists.sent, %s::json->'data') AS row
 """
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from seller_platform.logs import JsonLines, facts, log_context
+from seller_platform.traces import span, trace_ids
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.raw_server import status
@@ -69,6 +70,11 @@ def test_a_record_is_one_line_with_its_facts_and_its_exception(written: tuple[lo
 
 
 @pytest.mark.journey
+def test_without_a_set_up_nobody_who_sends_a_request_chooses_the_ids_in_our_logs() -> None:
+    with span("GET", {}, headers={"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}):
+        assert trace_ids() == {}
+
+
 def test_loads_log_account_and_dataset_and_errors_their_next_step(database_url: str, tmp_path: Path) -> None:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
         variables = foreign_environment(upstream, database_url, tmp_path / "home")

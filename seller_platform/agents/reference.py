@@ -44,39 +44,25 @@ class ResultRow(Fact):
 
 
 def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
-    """Find the sections of Seller Platform's documentation that have most of some words.
+    """Find the sections of Seller Platform's documentation that have most of some words, best in the heading.
 
     Raises:
         UnanswerableError: No section has any of them.
     """
-    best = _sections_with(arguments.words)
+    sought, sections = re.findall(r"\w{2,}", arguments.words.casefold()), list[tuple[int, SectionRow]]()
+    for page in PAGES:
+        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
+            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
+            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in sought)
+            sections.append((score, SectionRow(page=page.name, heading=heading, text=section[:4_000])))
+    best = [row for score, row in sorted(sections, key=lambda each: -each[0])[:_SECTIONS] if score]
     if not best:
         raise UnanswerableError(
             f"no page has any of the words {arguments.words!r}",
             "Look for other words; the candidates are the pages.",
             [page.name for page in PAGES],
         )
-    return ToolAnswer(
-        rows=tuple(SectionRow(page=page, heading=heading, text=text[:4_000]) for page, heading, text in best),
-        proof=Proof(seen=Seen(command=f"seller-platform docs {best[0][0]}")),
-    )
-
-
-def _sections_with(words: str) -> list[tuple[str, str, str]]:
-    """Return the sections that have most of some words, those with them in the heading first.
-
-    Returns:
-        The name of the page, the heading and the text, of five sections at most.
-    """
-    sought = re.findall(r"\w{2,}", words.casefold())
-    sections = []
-    for page in PAGES:
-        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
-            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
-            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in sought)
-            sections.append((score, page.name, heading, section))
-    best = sorted(sections, key=lambda each: -each[0])[:_SECTIONS]
-    return [(page, heading, text) for score, page, heading, text in best if score]
+    return ToolAnswer(rows=tuple(best), proof=Proof(seen=Seen(command=f"seller-platform docs {best[0].page}")))
 
 
 def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:

@@ -15,7 +15,6 @@ from seller_platform.books.settings import BooksSettings
 from seller_platform.cli.installation import Installation, open_stored_installation, user_name
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
@@ -54,7 +53,7 @@ class MonthsDocument(Document, frozen=True):
     months: list[BookMonth]
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def month() -> None:
     """Close months, and write their journal entries for QuickBooks and Xero."""
 

@@ -4,7 +4,6 @@ import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import Resealed, reseal, rotate_key_file, sealed_otherwise
@@ -27,7 +26,7 @@ class NewKeyDocument(Document, frozen=True):
     steps: list[str]
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def keys() -> None:
     """Manage the keys that encrypt stored grants and client secrets."""
 

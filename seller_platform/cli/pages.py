@@ -8,34 +8,11 @@ from seller_platform.errors import RequestError, did_you_mean
 FOLDER = Path(__file__).parents[1] / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
 _NAMES = (
-    "concepts",
-    "connect",
-    "backfill",
-    "checks",
-    "trust",
-    "consume",
-    "profit",
-    "month-end",
-    "reports",
-    "costs",
-    "serve",
-    "agents",
-    "deploy",
-    "operate",
-    "growing",
-    "numbers",
-    "promises",
-    "reference",
-    "reference/commands",
-    "reference/json",
-    "reference/settings",
-    "reference/errors",
-    "reference/checks",
-    "reference/assets",
-    "reference/automation",
-    "reference/http",
-    "reference/python",
-)
+    "concepts", "connect", "backfill", "checks", "trust", "consume", "profit", "month-end", "reports", "costs", "serve",
+    "agents", "deploy", "operate", "growing", "numbers", "promises", "reference", "reference/commands",
+    "reference/json", "reference/settings", "reference/errors", "reference/checks", "reference/assets",
+    "reference/automation", "reference/http", "reference/python",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

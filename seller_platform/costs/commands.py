@@ -13,7 +13,6 @@ import msgspec
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, user_name
 from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.cost_periods import CostPeriod
 from seller_platform.costs.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.costs.planning import Planned, make_plan, plan_undo
@@ -117,7 +116,7 @@ out_option = click.option(
 )
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def costs() -> None:
     """Write product costs to the API, as a plan that is reviewed before it is applied."""
 

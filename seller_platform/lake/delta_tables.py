@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from seller_platform.errors import PartsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
-from seller_platform.lake.table_files import LOG, sync_checkpoint, sync_commits
+from seller_platform.lake.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
 from seller_platform.warehouse.postgres.advisory_locks import holding
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of
@@ -60,12 +60,10 @@ def open_table(
     Raises:
         SellerPlatformError: The folder holds something else, or a column had another type.
     """
+    if (local := _folder_of(url)) is not None:
+        delete_torn_commits(local)
     if not DeltaTable.is_deltatable(url):
-        if (
-            (local := _folder_of(url)) is not None
-            and local.exists()
-            and any(each.name != LOG for each in local.iterdir())
-        ):
+        if local is not None and local.exists() and any(each.name != LOG for each in local.iterdir()):
             raise _foreign(f"{url} holds files that are no Delta table")
         before_creation()
         table = DeltaTable.create(
@@ -139,8 +137,8 @@ def replace_rows(
 def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartsFailedError | None]:
     """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
 
-    Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
-    opened without reading all commits.
+    Files that a killed export left are deleted with them, and first what a power loss left in part. The log of a table
+    gets a checkpoint, so that the table is opened without reading all commits.
 
     Args:
         dry: Count only.
@@ -154,6 +152,8 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
         with holding(database, f"export|{source.table}"):
             try:
                 with store_errors(url):
+                    if not dry and (local := _folder_of(url)) is not None:
+                        delete_torn_commits(local)
                     table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
                     if table is not None and table.metadata().name == source.table:
                         if not dry:
@@ -183,8 +183,7 @@ def store_errors(url: str) -> Iterator[None]:
             f"{url}: cannot be written ({causes[:_LONGEST_CAUSES]}). The former rows are unchanged",
             code="ExportFolderError",
             step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR. Object "
-            "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID. Move a table away that a power "
-            "loss left in part: the next exports write all stored rows into a new one.",
+            "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID.",
         ) from error
 
 

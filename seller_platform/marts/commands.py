@@ -18,7 +18,6 @@ from seller_platform.cli.partitions import (
     show_partitions,
 )
 from seller_platform.cli.sync import SliceOptions
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract import Window
 from seller_platform.errors import (
     CheckFailedError,
@@ -48,7 +47,7 @@ class BuildDocument(Outcome, frozen=True):
     failed_checks: list[str]
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def marts() -> None:
     """Build the tables of schema marts, which are computed from the lists."""
 

@@ -16,7 +16,6 @@ from seller_platform.cli.installation import open_served_installation, open_stor
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, account_option
 from seller_platform.cli.sync import report as print_loads
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.errors import (
@@ -68,7 +67,7 @@ def _format_option(default: Format, help: str) -> Callable[[Callable[..., None]]
     return click.option("--format", "form", type=choice, default=default, show_default=True, help=help)
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def report() -> None:
     """Request reports, list them, download them, and load their rows.
 

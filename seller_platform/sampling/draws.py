@@ -187,7 +187,7 @@ _SAMPLE = text("""
     ) AS comparison USING (stratum)
     WHERE slices > 0
     GROUP BY stratum, slices, weight, squares, left_out_percent ORDER BY stratum
-""")  # constants
+""")
 _SENT = text("""
     SELECT account.connection, CAST(sum(requests) AS integer)
     FROM platform.comparisons AS comparison JOIN platform.accounts AS account ON account.key = comparison.account

@@ -228,7 +228,7 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         return routing.Route(path, admission.admitting_anyone(page, cost), methods=[method])
 
     return [
-        route("GET", HOME, answer_home),
+        route("GET", HOME, partial(answer_home, store)),
         route("GET", LOGIN, login.show),
         route("POST", LOGIN, login.submit, Cost.PASSWORD),
         route("POST", LOGOUT, login.leave),

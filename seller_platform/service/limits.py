@@ -8,7 +8,8 @@ with a token go by user, those of others by network; a proxy in front limits how
 complete requests only (docker/nginx.conf).
 
 A token is looked up once. Later its requests are counted by the user in memory, before any work is done for them.
-Whether the token is still valid is decided by each endpoint, not here.
+Whether the token is still valid is decided by each endpoint, not here. A refusal is sent after a second, so that
+clients which request without a pause take little of the event loop.
 """
 
 import asyncio
@@ -164,22 +165,23 @@ class Admission:
 
         async def answer(request: Request) -> Response:
             key = (hash_of(bearer_token(request.headers)), route.resource)
-            user = self._users.get(key)
-            if user is None:
-                async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
-                    user = (await authenticate(connection, request, resource=key[1])).id
-                while len(self._users) >= 10_000:
-                    del self._users[next(iter(self._users))]
-                self._users[key] = user
-            self._rates.count(key[0], user)
-            try:
-                async with self._turns[route.cost].turn(user):
-                    response: Response = await route.answer(request)
-                    return response
-            except UnauthorizedError:
-                # Its further requests must not use up the quota of the user.
-                self._users.pop(key, None)
-                raise
+            async with _refusing_late():
+                user = self._users.get(key)
+                if user is None:
+                    async with self._look_ups.turn(network_of_client(request)), self._store.connection() as connection:
+                        user = (await authenticate(connection, request, resource=key[1])).id
+                    while len(self._users) >= 10_000:
+                        del self._users[next(iter(self._users))]
+                    self._users[key] = user
+                self._rates.count(key[0], user)
+                try:
+                    async with self._turns[route.cost].turn(user):
+                        response: Response = await route.answer(request)
+                        return response
+                except UnauthorizedError:
+                    # Its further requests must not use up the quota of the user.
+                    self._users.pop(key, None)
+                    raise
 
         return answer
 
@@ -195,8 +197,18 @@ class Admission:
     @asynccontextmanager
     async def turn_of_network(self, request: Request, cost: Cost = Cost.PAGE) -> AsyncIterator[None]:
         """Wait for a turn of the network of a request, which lasts until the block ends."""
-        async with self._turns[cost].turn(network_of_client(request)):
+        async with _refusing_late(), self._turns[cost].turn(network_of_client(request)):
             yield
+
+
+@asynccontextmanager
+async def _refusing_late() -> AsyncIterator[None]:
+    """Let a client wait for its refusal; no turn may be held around this block."""
+    try:
+        yield
+    except NotAdmittedError:
+        await asyncio.sleep(RETRY_SECONDS)
+        raise
 
 
 class _Share:

@@ -152,16 +152,23 @@ def host(agents: Served, documents: Documents) -> Host:
     return host
 
 
+def _content(answer: Any) -> dict[str, Any]:
+    """Return what the text of an answer says."""
+    content: dict[str, Any] = json.loads(answer.content[0].text)
+    return content
+
+
 def test_a_stock_client_discovers_consents_and_calls(agents: Served, documents: Documents) -> None:
     host = Host(agents.base_url, documents, accounts="ticked", **{f"account:{DE}": None, f"account:{AU}": None})
 
     [answer, refusal] = host.ask(("accounts", {}), ("no such tool", {}))
     [again] = host.ask(("accounts", {}), mode="legacy")
+    content = _content(answer)
 
-    assert [row["key"] for row in answer.structured_content["rows"]] == [US]
+    assert [row["key"] for row in content["rows"]] == [US]
     assert (answer.is_error, refusal.is_error) == (False, True)
-    assert (answer.content, again.structured_content) == ([], None)  # an answer is sent once
-    assert json.loads(again.content[0].text) == answer.structured_content
+    assert (answer.structured_content, again.structured_content) == (None, None)  # an answer is sent once
+    assert _content(again) == content
     assert "Allow <strong>Desk host</strong>" in host.consent
     assert urlsplit(documents.url).netloc in host.consent
     assert "Let an agent ask about the accounts below" in host.consent
@@ -176,8 +183,8 @@ def test_a_grant_of_one_account_explains_no_rows_of_another(agents: Served, docu
 
     own, *others = host.ask(("explain", march), *(("explain", {**march, "accounts": [key]}) for key in (US, AU)))
 
-    rows = [row for row in own.structured_content["rows"] if row["kind"] == "row"]
-    assert {row["account"] for row in own.structured_content["rows"]} == {DE}
+    rows = [row for row in _content(own)["rows"] if row["kind"] == "row"]
+    assert {row["account"] for row in _content(own)["rows"]} == {DE}
     with agents.database.begin() as connection:
         (seller,) = connection.exec_driver_sql(f"SELECT seller_id FROM platform.accounts WHERE key = '{DE}'").one()
     assert {row["request"].split("&")[0] for row in rows} == {f"GET /sales/orders?seller_id={seller}"}
@@ -340,9 +347,9 @@ def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_pa
     assert version == "2026-07-28"
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
     assert all(tool.annotations.read_only_hint and not tool.annotations.open_world_hint for tool in tools)
-    assert len(accounts.structured_content["rows"]) == 3
-    assert {"as_of", "coverage", "settledness", "seen"} <= accounts.structured_content["proof"].keys()
+    assert len(_content(accounts)["rows"]) == 3
+    assert {"as_of", "coverage", "settledness", "seen"} <= _content(accounts)["proof"].keys()
     assert (accounts.is_error, unknown.is_error, wrong.is_error) == (False, True, True)
-    assert "accounts" in unknown.structured_content["refused"]["candidates"]
-    assert set(wrong.structured_content["refused"]) == {"reason", "remedy", "candidates"}
-    assert asked.structured_content["rows"] == [{"values": {"login": "host"}}]
+    assert "accounts" in _content(unknown)["refused"]["candidates"]
+    assert set(_content(wrong)["refused"]) == {"reason", "remedy", "candidates"}
+    assert _content(asked)["rows"] == [{"values": {"login": "host"}}]

@@ -86,6 +86,7 @@ SETTINGS = [
 COMMANDS = [
     Bad("stauts", "No such command 'stauts'. Did you mean 'status'?"),
     Bad("sync --acount us-1", "No such option '--acount'. Did you mean '--account'?"),
+    Bad("query --jsno x", "No such option '--jsno'"),
     Bad("sync --dataset nope", "there is no dataset 'nope'; choose one of"),
     Bad("sync", "seller-platform connect"),
     Bad("connect", "SELLER_API_BASE_URL is not set; it is the URL under which"),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -254,20 +254,67 @@ def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: 
     assert _stored(folder)["order_total"].to_pylist() == [2, 2]
 
 
-def test_the_files_of_a_commit_are_synced(database: Database, tmp_path: Path) -> None:
-    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
-    _export(database, tmp_path, MARCH)
-    _load(database, ORDERS, MARCH, [_order("o1", Decimal(2))])
+def _zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
 
-    with recorded(tmp_path) as recording:
-        _export(database, tmp_path, MARCH)
 
+def _added(table: Path, commit: Path) -> Path:
+    (path,) = (json.loads(line)["add"]["path"] for line in commit.read_text().splitlines() if '"add"' in line)
+    return table / unquote(path)
+
+
+_TEARS: dict[str, Callable[[Path, Path], object]] = {
+    "an empty commit": lambda table, newest: newest.write_bytes(b""),
+    "a commit of zeros": lambda table, newest: _zeros(newest),
+    "empty rows": lambda table, newest: _added(table, newest).write_bytes(b""),
+    "rows of zeros": lambda table, newest: _zeros(_added(table, newest)),
+    "no rows": lambda table, newest: _added(table, newest).unlink(),
+    "a checkpoint of zeros": lambda table, newest: _zeros(newest.with_suffix(".checkpoint.parquet")),
+    "no checkpoint": lambda table, newest: newest.with_suffix(".checkpoint.parquet").unlink(),
+}
+_TORN_COMMITS = [tear for tear in _TEARS if "checkpoint" not in tear]
+
+
+@pytest.mark.parametrize(
+    ("tear", "prunes"), [*((tear, False) for tear in _TORN_COMMITS), ("a commit of zeros", True), ("no rows", True)]
+)
+def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
+    database: Database, tmp_path: Path, tear: str, *, prunes: bool
+) -> None:
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        with recorded(tmp_path) as recording:
+            _export(database, tmp_path, MARCH)
     table = tmp_path / "orders"
     newest = max((table / "_delta_log").glob("*.json"))
-    (added,) = (json.loads(line)["add"]["path"] for line in newest.read_text().splitlines() if '"add"' in line)
-    rows = table / unquote(added)
+    synced = {path for call, path in recording.calls if call == "fsync"}
+    rows = _added(table, newest)
     written = {str(path) for path in (newest, newest.parent, rows, rows.parent, table)}
-    assert written <= {path for call, path in recording.calls if call == "fsync"}
+    _TEARS[tear](table, newest)
+    if prunes:
+        _, error = prune_tables(database, str(tmp_path), dry=False)
+        assert (error, _stored(tmp_path)["order_total"].to_pylist()) == (None, [1])
+
+    (exported,) = _export(database, tmp_path, MARCH)
+
+    assert written <= synced
+    assert exported.replaced == 1
+    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("tear", ["a checkpoint of zeros", "no checkpoint", "empty rows"])
+def test_a_checkpoint_that_a_power_loss_left_in_part_is_deleted(database: Database, tmp_path: Path, tear: str) -> None:
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        _export(database, tmp_path, MARCH)
+    prune_tables(database, str(tmp_path), dry=False)
+    table = tmp_path / "orders"
+    _TEARS[tear](table, max((table / "_delta_log").glob("*.json")))
+
+    (exported,) = _export(database, tmp_path, MARCH)
+
+    assert exported.replaced == (tear == "empty rows")
+    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
 
 
 def test_a_checkpoint_is_synced_before_the_commits_before_it_go(database: Database, tmp_path: Path) -> None:

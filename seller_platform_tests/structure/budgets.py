@@ -9,25 +9,25 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 2_731,
-    "cli": 4_825,
+    "root": 2_732,
+    "cli": 4_776,
     "orchestration": 4_344,
-    "service": 11_845,
-    "sandbox": 2_851,
+    "service": 11_867,
+    "sandbox": 2_852,
     "alerts": 610,
-    "agents": 2_227,
+    "agents": 2_205,
     "ingest": 2_388,
-    "client": 3_602,
+    "client": 3_596,
     "warehouse": 10_596,
     "contract": 1_223,
-    "costs": 1_441,
+    "costs": 1_440,
     "ledgers": 288,
-    "reports": 1_418,
-    "lake": 960,
+    "reports": 1_417,
+    "lake": 1_008,
     "sampling": 672,
-    "books": 1_888,
-    "marts": 2_896,
-    "tests": 51_360,
+    "books": 1_887,
+    "marts": 2_895,
+    "tests": 51_495,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -113,9 +113,7 @@ def result_of(answer: httpx.Response) -> Any:
 
 
 def content_of(result: Mapping[str, Any]) -> Any:
-    """Return the answer in a result: structured content or, by older protocols, JSON text; what is none as it is."""
-    if result.get("structuredContent") is not None:
-        return result["structuredContent"]
+    """Return the answer in a result, or the result where it is none."""
     return json.loads(result["content"][0]["text"]) if result.get("content") else result
 
 

@@ -10,7 +10,6 @@ import click
 from seller_platform.cli.database.access import require_embedded, run, url
 from seller_platform.cli.installation import command_settings, note_home, open_stored_installation
 from seller_platform.cli.output import Document, DoneDocument, Output, json_option
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.warehouse.postgres.embedded import remove_abandoned, remove_server
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server, nothing_stored
 from seller_platform.warehouse.postgres.programs import LOOPBACK
@@ -32,7 +31,7 @@ class ReaderDocument(Document, frozen=True):
     psql: str
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def database() -> None:
     """Reach the database from other programs, manage its readers, and delete embedded servers."""
 

@@ -1,11 +1,9 @@
 """The findings of `doctor`: one prerequisite each, with its level and next step."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from seller_platform.cli.output import Document, Outcome, Output
-from seller_platform.cli.terminal.colours import colour_of, coloured
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, SellerPlatformError
 
@@ -75,8 +73,7 @@ def report_findings(findings: Iterable[Finding], output: Output) -> None:
     with output.progress("Checking"):
         for finding in findings:
             seen.append(finding)
-            level = coloured(f"{finding.level:<5}", colour_of(finding.level), sys.stdout)
-            output.line(f"{level} {finding.subject}: {finding.message}")
+            output.line(f"{finding.level:<5} {finding.subject}: {finding.message}")
             if finding.next_step:
                 output.line(f"      next: {finding.next_step}")
     document = DoctorDocument(findings=seen)

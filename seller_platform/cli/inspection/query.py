@@ -23,9 +23,15 @@ _FLOATS = ("float4", "float8")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
 
 
-# A statement may begin with a comment, which has the form of an option.
+def _no_option(_: click.Context, __: click.Parameter, statement: str | None) -> str | None:
+    """Refuse a mistyped option; a statement may begin with a comment, which has the form of one, and has blanks."""
+    if statement and re.fullmatch(r"--\w\S*", statement):
+        raise click.NoSuchOption(statement)
+    return statement
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("statement", required=False)
+@click.argument("statement", required=False, callback=_no_option)
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the statement from a file."
 )

@@ -1,4 +1,4 @@
-"""Colours of verdicts, errors and headings, where a stream shows them."""
+"""Colours of states, errors and headings, where a stream shows them."""
 
 import os
 from enum import Enum
@@ -14,14 +14,6 @@ class Colour(Enum):
     ERROR = "1;31"
     HEADING = "1"
     FAINT = "2"
-
-
-_OF_VERDICTS = {
-    Colour.GOOD: ("ok", "match", "loaded", "equal", "granted", "applied", "holds"),
-    Colour.DOUBTFUL: ("warn", "held", "late", "incomplete", "never loaded", "unread", "absent", "computed"),
-    Colour.BAD: ("fail", "mismatch", "mismatched", "refused", "failed", "different", "missing"),
-}
-_OF_WORD = {word: colour for colour, words in _OF_VERDICTS.items() for word in words}
 
 
 def shows_colours(stream: IO[str]) -> bool:
@@ -44,8 +36,3 @@ def is_terminal(stream: IO[str]) -> bool:
 def coloured(text: str, colour: Colour | None, stream: IO[str]) -> str:
     """Return a text with the codes of a colour, where the stream shows colours."""
     return f"\x1b[{colour.value}m{text}\x1b[0m" if colour and text and shows_colours(stream) else text
-
-
-def colour_of(verdict: str) -> Colour | None:
-    """Return the colour of a verdict or state, such as `match` or `refused: ...`; None for other texts."""
-    return _OF_WORD.get(verdict.partition(":")[0])

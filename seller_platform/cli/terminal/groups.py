@@ -1,7 +1,4 @@
-"""Groups of commands whose `--help` shows the first sentence of each command as a whole.
-
-The commands of a `LazyGroup` are imported when they run: Dagster alone takes a second to import.
-"""
+"""Groups of commands that are imported when they run: Dagster alone takes a second to import."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,17 +6,6 @@ from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
-
-
-class CommandGroup(click.Group):
-    """A group whose `--help` wraps the sentences of its commands, where click cuts them."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        helps = [(name, command.help or "") for name, command in commands if command is not None]
-        rows = [(name, " ".join(text.strip().split("\n\n")[0].split())) for name, text in helps]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
 
 class LazyGroup(click.Group):

@@ -5,7 +5,7 @@ from typing import IO
 
 from rich.cells import cell_len
 
-from seller_platform.cli.terminal.colours import Colour, colour_of, coloured, shows_colours
+from seller_platform.cli.terminal.colours import Colour, coloured, shows_colours
 
 _GAP = 2
 _HEADING = "\ue000"  # stands for a heading, which would widen the first column
@@ -42,7 +42,7 @@ def table_lines(
         table.add_column(Text(name), justify="right" if position in numbers else "left", min_width=longest)
     for row in rows:
         cells = [_HEADING] if isinstance(row, str) else row
-        table.add_row(*(Text.from_ansi(coloured(each, colour_of(each), stream)) for each in cells))
+        table.add_row(*map(Text, cells))
     has_colours = shows_colours(stream)
     console = Console(
         file=stream,

@@ -17,7 +17,7 @@ from seller_platform.client.http.bodies import ACCEPT_ENCODING, LARGEST_JSON_BYT
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of, next_query_of
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
-from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
+from seller_platform.contract.wire import IDEMPOTENCY_KEY
 from seller_platform.errors import UnreadableBodyError
 from seller_platform.network import http_client
 from seller_platform.traces import mark_failed, span, write_trace_headers
@@ -42,13 +42,11 @@ class Answer:
 
     Attributes:
         requests: HTTP requests that were sent, with retries and those sent again with a new token.
-        is_computed: Whether the upstream is a replica and computed the rows itself, as it says in a header.
         next_query: The parameters of the upstream's link to the next page; empty without such a link.
     """
 
     body: bytes
     requests: int
-    is_computed: bool = False
     next_query: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -248,8 +246,7 @@ class SellerApi:
 
         digest = xxh3_128_digest(former)
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless, digest=digest)
-        is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
-        return Answer(raw.body, next(tally), is_computed, next_query_of(raw, request.url)), decoded
+        return Answer(raw.body, next(tally), next_query_of(raw, request.url)), decoded
 
 
 def _count(request: httpx.Request) -> None:

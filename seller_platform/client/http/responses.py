@@ -46,7 +46,7 @@ _MESSAGES = (MESSAGE, "error_description", "detail", "title")
 """Where services write why they refuse (RFC 6749 section 5.2, RFC 9457 section 3.1)."""
 
 _LONGEST_SECONDS = 366 * 86_400.0
-_FIRST_EPOCH = 10**9
+_FIRST_EPOCH, _FIRST_MILLISECONDS = 10**9, 10**11
 _NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d*)?", re.ASCII)
 
 
@@ -336,7 +336,9 @@ def _pause_of(text: str, now: datetime) -> float | None:
         moment = moment_of(text)
         return (moment - now).total_seconds() if moment else None
     seconds = float(text)
-    return seconds - now.timestamp() if seconds >= _FIRST_EPOCH else seconds  # a moment, in seconds since 1970
+    if seconds >= _FIRST_MILLISECONDS:
+        seconds /= 1000
+    return seconds - now.timestamp() if seconds >= _FIRST_EPOCH else seconds  # a moment since 1970
 
 
 def moment_of(text: str) -> datetime | None:

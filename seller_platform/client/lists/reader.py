@@ -100,7 +100,6 @@ class ListReader:
         requests: HTTP requests so far, retries included.
         body_bytes: Bytes of the bodies so far.
         unknown_fields: Fields of rows so far that the contract does not know.
-        is_computed: Whether the upstream says of any page that it is a replica and computed the rows itself.
         pages: Pages written in the attempt under way.
         unknown: Values of a required filter that the upstream does not know.
         defects: What is wrong with its rows.
@@ -111,7 +110,7 @@ class ListReader:
         self, api: SellerApi, decoder: PageDecoder, query: ListQuery, sink: RowSink, *, look_ahead: int
     ) -> None:
         self._api, self._decoder, self._look_ahead = api, decoder, look_ahead
-        self.query, self.sink, self.follows_links, self.is_computed = query, sink, True, False
+        self.query, self.sink, self.follows_links = query, sink, True
         self.requests = self.body_bytes = 0
         self.unknown_fields: set[str] = set()
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
@@ -250,7 +249,6 @@ class ListReader:
                     raise
                 return Page((), refusal=error)
         self.body_bytes += len(answer.body)
-        self.is_computed |= answer.is_computed
         self.unknown_fields |= page.unknown_fields
         if isinstance(page.rows, LateRows) and page.rows.facts is None:
             page.rows.page_of = partial(self._late, query, answer)

@@ -13,7 +13,6 @@ from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account, Dataset, SplitFilter, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION, UNKNOWN_PRODUCTS, CountVerdict, LoadFacts
-from seller_platform.contract.wire import REPLICA
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, DayMissingError, ListChangedError, UpstreamUnavailableError
 
@@ -153,8 +152,6 @@ def _facts(result: ReadResult, attempts: int, reader: ListReader) -> LoadFacts:
         notes["duplicate_keys"] = result.duplicate_keys
     if reader.unknown_fields:
         notes["unknown_fields"] = sorted(reader.unknown_fields)
-    if reader.is_computed:
-        notes["computed_by"] = REPLICA
     return LoadFacts(reader.requests, reader.pages, reader.body_bytes, result.announced, verdict, notes)
 
 

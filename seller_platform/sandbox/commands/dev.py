@@ -130,7 +130,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             loaded = None
             while True:
                 time.sleep(1.0)
-                # A program that has ended is started again below, and the day is loaded then.
+                # A program that has ended is started again below, and the day is loaded after that.
                 with suppress(SellerPlatformError):
                     loaded = _load_day(installation, programs[2], loaded, output) if is_live else None
                 if stack.server.revive():
@@ -201,6 +201,7 @@ def live_command(since: date, *, accounts: int, months: int) -> list[str]:
 def _load_day(installation: Installation, live: Program, loaded: str | None, output: Output) -> str | None:
     """Load the lists if the sandbox has reached another day than was loaded, and return the line of that day."""
     reached = next(filter(_DAY.match, reversed(live.log.read_text().splitlines())), None)
-    if reached != loaded:
-        run_sync(installation, SliceOptions(), output)
-    return reached
+    failures = run_sync(installation, SliceOptions(), output).failures if reached != loaded else {}
+    for name, problem in failures.items():
+        output.say(f"not loaded: {name}: {problem}; it is tried again")
+    return loaded if failures else reached

@@ -4,7 +4,6 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.contract.wire import MCP
 from seller_platform.service.commands.options import result_options
 from seller_platform.service.oauth.applications import add_application, applications_of
@@ -49,7 +48,7 @@ class ApplicationsDocument(Document, frozen=True):
     applications: list[ListedApplication]
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def application() -> None:
     """Manage OAuth applications."""
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.service.commands.options import result_options
 from seller_platform.service.csv_loads import LoadedProducts, LoadedRates, load_products, load_rates
@@ -14,7 +13,7 @@ from seller_platform.warehouse.postgres.database import Database
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def rates() -> None:
     """Manage exchange rates, which convert amounts for `currency`."""
 
@@ -33,7 +32,7 @@ def rates_load(*, file: Path, database: Database, output: Output) -> None:
     output.result(f"{count_of(loaded.rates, 'exchange rate', 'was')} loaded: {currencies}, {days}.", loaded)
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def products() -> None:
     """Manage products: their parents, offers and lead times."""
 

@@ -7,7 +7,6 @@ import click
 
 from seller_platform.cli.installation import command_settings
 from seller_platform.cli.output import Document, DoneDocument, Output, printable
-from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.service.commands.options import result_options
@@ -53,7 +52,7 @@ class GroupsDocument(Document, frozen=True):
     groups: dict[str, tuple[str, ...]]
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def user() -> None:
     """Manage the users who may log in."""
 
@@ -155,7 +154,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     output.line(text)
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def group() -> None:
     """Manage groups of a user's accounts, which `group_title` selects."""
 

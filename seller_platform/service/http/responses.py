@@ -1,7 +1,7 @@
 """Answers: JSON, documents, and every error as the body that the contract describes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Annotated, Literal
 
 import msgspec
@@ -90,15 +90,20 @@ def base_url_of(request: Request) -> str:
     return str(request.scope[BASE_URL])
 
 
-@dataclass(frozen=True)
 class PublicDocument:
-    """A document that is the same for everybody, kept by caches for an hour."""
+    """A document that is the same for everybody, kept by caches for an hour, with its ETag (RFC 9110 section 8.8.3)."""
 
-    body: bytes
-    media_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        self._body, self._media_type = body, media_type
+        self.digest = sha256(body).hexdigest()
+        # The tag is weak, because a compressed answer has the same.
+        self._tag = f'W/"{self.digest[:32]}"'
+        caching = {"Cache-Control": "public, max-age=3600", "ETag": self._tag}
+        self._headers = {**(headers or {}), **caching}
 
-    def answer(self) -> Response:
-        """Return the document."""
-        headers = {**self.headers, "Cache-Control": "public, max-age=3600"}
-        return Response(self.body, 200, headers, media_type=self.media_type)
+    def answer(self, request: Request) -> Response:
+        """Return the document, or 304 to a client that has it."""
+        tags = ",".join(request.headers.getlist("if-none-match")).split(",")
+        if any(tag.strip().removeprefix("W/") in ("*", self._tag.removeprefix("W/")) for tag in tags):
+            return Response(None, 304, self._headers)
+        return Response(self._body, 200, self._headers, media_type=self._media_type)

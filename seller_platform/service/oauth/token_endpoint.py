@@ -167,7 +167,7 @@ def _read(form: Mapping[str, str], kind: type[Form]) -> Form:
 
 async def answer_metadata(request: Request) -> Response:
     """Answer with the metadata from which OAuth clients configure themselves (RFC 8414)."""
-    return _metadata(base_url_of(request)).answer()
+    return _metadata(base_url_of(request)).answer(request)
 
 
 @lru_cache(MOST_BASE_URLS)

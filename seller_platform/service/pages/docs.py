@@ -30,7 +30,7 @@ def documentation(operations: Sequence[Operation]) -> dict[str, Page]:
         }
 
     async def answer(path: str, request: Request) -> Response:
-        return documents_of(base_url_of(request))[path].answer()
+        return documents_of(base_url_of(request))[path].answer(request)
 
     return {path: partial(answer, path) for path in (OPENAPI, DOCS)}
 

@@ -1,9 +1,9 @@
 """Renders the HTML pages, which work without scripts and not in frames."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
@@ -12,9 +12,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from seller_platform.errors import followed
+from seller_platform.errors import WarehouseUnavailableError, followed
 from seller_platform.service.http.responses import PublicDocument
 from seller_platform.service.metrics import notes_of
+from seller_platform.service.pages.sessions import session_of, user_of
+from seller_platform.service.pool import Store
 
 HOME = "/"
 STATIC_FILES: Mapping[str, str] = {
@@ -76,14 +78,20 @@ def redirect(location: str) -> Response:
     return RedirectResponse(location, 303, {"Cache-Control": "no-store"})
 
 
-async def answer_home(_: Request) -> Response:
-    """Answer GET / with a description of the service and links; it needs no store, because error pages lead here."""
-    return render("home.html", {})
+async def answer_home(store: Store, request: Request) -> Response:
+    """Answer GET / with a description of the service and links."""
+    session, user = session_of(request), None
+    # The page is shown without the store too: error pages lead here.
+    with suppress(WarehouseUnavailableError):
+        if session is not None:
+            async with store.connection() as connection:
+                user = await user_of(connection, session)
+    return render("home.html", {"user": user, "csrf_token": session.csrf_token if session else ""})
 
 
 async def answer_static(request: Request) -> Response:
     """Answer with a file that pages load."""
-    return _static_document(request.scope["path"]).answer()
+    return _static_document(request.scope["path"]).answer(request)
 
 
 def _protection(form_target: str, *, has_script: bool) -> dict[str, str]:
@@ -114,7 +122,7 @@ def _templates() -> Environment:
             f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if isinstance(moment, datetime) else str(moment)
         ),
         # The URL of a file changes with its content, so that no older one is taken from a cache.
-        versioned=lambda path: f"{path}?{sha256(_static_document(path).body).hexdigest()[:12]}",
+        versioned=lambda path: f"{path}?{_static_document(path).digest[:12]}",
     )
     return environment
 

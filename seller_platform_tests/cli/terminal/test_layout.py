@@ -34,4 +34,4 @@ def test_colour_is_used_only_where_the_terminal_has_it(setting: str, monkeypatch
 
     lines = table_lines(("state",), [("mismatch",)], 80, io.StringIO())
 
-    assert ("\x1b[" in lines[-1]) is (setting == "FORCE_COLOR")
+    assert ("\x1b[" in lines[0]) is (setting == "FORCE_COLOR")  # the names of the columns are bold

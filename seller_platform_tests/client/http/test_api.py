@@ -113,6 +113,7 @@ def test_a_fault_that_stays_ends_with_attempts_or_time(attempts: int, least_seco
         ({"Retry-After": "Tue, 10 Mar 2026 13:00:17 GMT", "Date": "Tue, 10 Mar 2026 13:00:00 GMT"}, 17),
         ({"Retry-After": "1773144017"}, 17),
         ({"X-RateLimit-Reset": "1773144017"}, 17),
+        ({"X-RateLimit-Reset": "1773144017000"}, 17),
         ({"Retry-After": "17", "X-RateLimit-Reset": "99"}, 17),
         ({"Retry-After": "soon", "X-RateLimit-Reset": "17"}, 17),
         ({"Retry-After": "0"}, 0),

@@ -144,8 +144,8 @@ def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
     connect_accounts(database, [("de-1", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
     assert requests_left(database, "default", TODAY, per_day=40) == 40
-    job = "'de-1', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now()"
-    columns = "account, selector, value, format, state, requested_at, give_up_after, attempt, attempted_at, polls"
+    job = "'de-1', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', now(), 0, now()"
+    columns = "account, selector, value, format, state, requested_at, give_up_after, attempted_at, polls"
     execute(database, f"INSERT INTO platform.report_jobs ({columns}, next_poll_at) VALUES ({job})")
 
     assert requests_left(database, "default", TODAY, per_day=40) == 30

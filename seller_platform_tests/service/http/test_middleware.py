@@ -110,13 +110,18 @@ def test_a_large_list_is_compressed_for_those_who_accept_it(reading: Served, ann
 def test_a_public_document_is_kept_by_caches_for_an_hour(reading: Served, path: str, browser: httpx.Client) -> None:
     plain, plain_body = _raw(browser, path, "identity")
     packed, packed_body = _raw(browser, path, "gzip")
+    tag = plain.headers["etag"]
+    unchanged = browser.get(path, headers={"If-None-Match": f'"other", {tag}'})
+    changed = browser.get(path, headers={"If-None-Match": '"other"'})
 
-    for answer in (plain, packed):
+    for answer in (plain, packed, unchanged):
         assert answer.headers["cache-control"] == "public, max-age=3600"
+        assert answer.headers["etag"] == tag
     assert "content-encoding" not in plain.headers
     assert ("content-encoding" in packed.headers) is (len(plain_body) >= SMALLEST)
     assert len(packed_body) == int(packed.headers["content-length"]) <= len(plain_body)
     assert (gzip.decompress(packed_body) if "content-encoding" in packed.headers else packed_body) == plain_body
+    assert (unchanged.status_code, unchanged.content, changed.content) == (304, b"", plain_body)
 
 
 def test_answers_with_secrets_are_not_compressed(reading: Served, browser: httpx.Client) -> None:

@@ -92,6 +92,7 @@ def test_the_rate_of_a_token_and_of_its_user_is_kept(narrow: Served) -> None:
     assert last.json()["message"].startswith("this token has used its 30 requests in 60 seconds")
     assert 1 <= int(last.headers["retry-after"]) <= 60
     assert of_user.json()["message"].startswith("this user has used its 40 requests")
+    assert last.elapsed.total_seconds() > 0.9  # a client without pauses waits for its refusals
     assert beside == [200, 200]
 
 
