@@ -18,8 +18,8 @@ _SOON = timedelta(hours=1)
 class Days:
     """Days of a list that certainly are due at a moment, and days that certainly are not.
 
-    Other days are not judged: those of readings that are held, or have another total than rows, and those that a short
-    reading soon after midnight had.
+    Other days are not judged: those of readings that are held, or have another total than rows, and those that a
+    reading soon after midnight had that is short, or of which two days of the month are left.
     """
 
     due: frozenset[date]
@@ -59,9 +59,10 @@ class Days:
         due, settled = set[date](), set[date]()
         for day in Window(since if dataset.is_dated else today, today + timedelta(days=1)).each_day():
             last, is_long = read.get(day, (None, False))
+            alike = sum(at == last and each in Window.month_of(day) for each, (at, _) in read.items())
             if last is None or (last < began and last.astimezone(zone).date() <= day + lookback):
                 due.add(day)
-            elif last < began or is_long or last >= began + _SOON:
+            elif last < began or (is_long and alike > 2) or last >= began + _SOON:
                 settled.add(day)
         return cls(frozenset(due - doubtful), frozenset(settled - doubtful))
 

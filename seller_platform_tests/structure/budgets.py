@@ -17,7 +17,7 @@ BUDGETS = {
     "alerts": 610,
     "agents": 2_205,
     "ingest": 2_388,
-    "client": 3_596,
+    "client": 3_597,
     "warehouse": 10_596,
     "contract": 1_223,
     "costs": 1_440,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 672,
     "books": 1_887,
     "marts": 2_895,
-    "tests": 51_495,
+    "tests": 51_506,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -410,8 +410,9 @@ class _Pages:
             moved = next(total for total in self.totals if total != self.totals[0])
             doubt = f"the total went from {self.totals[0]} to {moved}"
         contradiction = doubt or _contradiction(self._last_pages, len(self.rows))
-        if not (doubt or is_pinned or is_certain):
-            what = "several pages" if len(self.rows) > 1 else "one page with another total"
+        # A last page that was announced and has no rows may have lost them to a page that was read before.
+        if not (doubt or is_pinned or (is_certain and not contradiction)):
+            what = "several pages" if len(self.rows) > 1 else "one page with other counts"
             doubt = f"a list of {what} is read until two readings agree"
         contradiction = contradiction or ("" if announced == rows else self._wrong_number)
         notes = {CONTRADICTION: contradiction} if contradiction else {}

@@ -141,6 +141,16 @@ def test_counts_that_contradict_rows_are_a_mismatch(sizes: Sequence[int], envelo
     assert str(reading.notes.get("contradiction")).startswith(str(note))
 
 
+def test_a_second_page_that_was_announced_and_has_no_rows_may_have_lost_them() -> None:
+    (rows,) = _pages(3)
+    left = {"data": rows[1:], "total": 2, "last_page": 1}  # the first row went after page 1 was read
+    answers = chain([{"data": rows[:2], "total": 2, "last_page": 2}, {**left, "data": []}], repeat(left))
+
+    sink, reading = _read(lambda _: httpx.Response(200, json=next(answers)))
+
+    assert ([row[0] for row in sink.rows], reading.verdict) == ([row["sku"] for row in rows[1:]], MATCH)
+
+
 @pytest.mark.parametrize(
     ("sizes", "envelope", "requests"),
     [
