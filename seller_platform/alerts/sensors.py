@@ -36,7 +36,7 @@ def definitions(component: Mounted) -> Contribution:
 
 
 def alert_definitions(placement: Placement = WHOLE) -> dg.Definitions:
-    """Return both sensors. In several components they report a cause once."""
+    """Return both sensors. Those of several components report a cause once altogether."""
 
     @placement.sensor(
         "alerts",

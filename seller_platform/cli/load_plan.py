@@ -60,7 +60,7 @@ class PlanDocument(Document, frozen=True):
     """What a sync would take.
 
     Attributes:
-        budgets: The connections to read; empty where their requests are not limited.
+        budgets: The requests of each connection to read; empty where they are not limited.
     """
 
     plan: list[PlannedSlices]

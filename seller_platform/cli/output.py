@@ -128,7 +128,7 @@ class Output:
             _write(runnable(text), sys.stdout)
 
     def result(self, text: str, document: msgspec.Struct) -> None:
-        """Print a message to standard error; with `--json`, only the document."""
+        """Print a message to standard error or, with `--json`, the document to standard output."""
         self.document(document)
         self.say(text)
 

@@ -3,7 +3,8 @@
 Celery does not notice that a worker's machine is gone. Here the process of a run holds a lock in PostgreSQL, which it
 takes again after a restart of the server: a started run has failed if its lock was free for half a minute.
 A worker acknowledges a run when it has ended, so that Redis gives a run that was taken and not begun to another worker.
-Redis does so after five minutes with a run that is being executed, too. The second worker sees the lock and leaves it.
+Redis does so after five minutes with a run that is being executed, too. The second worker sees the lock, and does not
+execute the run.
 """
 
 import json

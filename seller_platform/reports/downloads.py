@@ -49,7 +49,7 @@ class StoredBody:
         return self.start in _JSON
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of its text. Bytes that are none become surrogates, which `sent_bytes` turns back.
+        """Yield the lines of its text. Bytes that are no text become surrogates, which `sent_bytes` turns back.
 
         Raises:
             ContractViolationError: Its charset is unknown.

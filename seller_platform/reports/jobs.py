@@ -1,7 +1,7 @@
 """Report jobs: which reports were requested from the upstream, and how far they are.
 
-A job is stored before its report is requested, so that no request is forgotten. To change a job, a process names its
-state before; if another process has changed it meanwhile, nothing is stored.
+A job is stored before its report is requested, so that no request is forgotten. To change a job, a process names
+the state that it knows; if another process has changed that meanwhile, nothing is stored.
 """
 
 from collections.abc import Mapping, Sequence

@@ -149,7 +149,7 @@ def load_products(database: Database, path: Path) -> LoadedProducts:
 
 
 def _product(line: Line, accounts: Collection[str], stored: _Names, problems: Problems) -> _Product:
-    """Return the values of a line; problems are added."""
+    """Return the values of a line, and add what is wrong with it to `problems`."""
     account, sku = line[ACCOUNT].strip(), line[SKU]
     if account not in accounts:
         listed = ", ".join(accounts) or "none yet"

@@ -281,7 +281,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 def _content(types: Mapping[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a body by its media type; types with fields are referred to.
 
-    A tuple stands for a list whose rows are all of one of its types.
+    A tuple of types stands for a list: its rows have one type, which is one of these.
     """
     content = {}
     for media_type, kind in types.items():

@@ -95,8 +95,8 @@ class Model:
         found = [self._judge_group(dataset, receipt, group, read.rows_of_group(rows, group)) for group in groups]
         is_of_one_moment = receipt["pages"] == 1 and all(found) and not self._upstream.claims.get(name)
         check(f"{load} is one answer of no one moment", not is_of_one_moment or set.intersection(*found))
-        had, has = (read.has_amounts(dataset, each) for each in (before, rows))
-        loses_amounts = rows and had and not has and before.total() > _FEW_ROWS
+        had, has = (read.count_of_amounts(dataset, each) for each in (before, rows))
+        loses_amounts = rows and had > before.total() / 2 and not has and before.total() > _FEW_ROWS
         if not dataset.is_dated and not before:
             days = [*read.accepted_days(self._last.receipts, name), *(day for day, _, _ in all_before)]
             before = read.rows_inside(all_before, max((day for day in days if day <= first), default="9"), "9")

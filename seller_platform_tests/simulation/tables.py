@@ -192,10 +192,10 @@ def groups_of(dataset: Dataset, channels: Sequence[str | None], first: str, end:
     return [(str(start + timedelta(days=number)), part) for number in range(days) for part in parts]
 
 
-def has_amounts(dataset: Dataset, rows: Rows) -> bool:
-    """Whether a row has an amount other than zero."""
+def count_of_amounts(dataset: Dataset, rows: Rows) -> int:
+    """Return how many rows have an amount other than zero."""
     money = [number for number, column in enumerate(dataset.columns) if column in dataset.money]
-    return any(text.split("|")[number] not in "~0" for _, text in rows for number in money)
+    return sum(any(text.split("|")[number] not in "~0" for number in money) for _, text in rows.elements())
 
 
 def served_rows(dataset: Dataset, rows: Counter[Stored], window: Window) -> Counter[str]:

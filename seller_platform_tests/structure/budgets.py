@@ -11,7 +11,7 @@ from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 BUDGETS = {
     "root": 2_732,
     "cli": 4_776,
-    "orchestration": 4_344,
+    "orchestration": 4_345,
     "service": 11_867,
     "sandbox": 2_852,
     "alerts": 610,

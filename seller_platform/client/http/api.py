@@ -129,7 +129,7 @@ class SellerApi:
         *,
         accept: str,
     ) -> tuple[int, Decoded]:
-        """Return the requests that a download took, and the result of `read`; it raises what `request` raises.
+        """Return how many requests a download took, and the result of `read`; it raises what `request` raises.
 
         Args:
             store: Stores the body of a good answer, given the name of the request and a clock.

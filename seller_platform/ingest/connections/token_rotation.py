@@ -76,7 +76,7 @@ class PairSpool:
         """Write a received pair to the spool file, or raise a `GrantSpoolError`.
 
         Args:
-            in_room: Write it into the room that `intend` reserved, while no other process rotates.
+            in_room: Write it into the space on disk that `intend` reserved, while no other process rotates.
         """
         with self._spooling():
             write_atomically(self._pair, seal_pair(self._box, pair), 0o600, room=self._room if in_room else None)

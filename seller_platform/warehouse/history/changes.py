@@ -42,8 +42,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How the stored rows of an account differ from those of a moment.
 
     Attributes:
-        since: The moment; where none was given, when the load before the newest change ended; without a change, when
-            the newest load that brought rows did; null where nothing was stored before.
+        since: The moment. By default it is the end of the load before the newest change or, without a change, of the
+            newest load that brought rows. Null where nothing was stored before.
         load_ids: The loads since then that changed rows.
         repairs: A sentence for each of those that repaired what another program had changed.
         came: Rows that were not stored then.

@@ -212,7 +212,7 @@ $$
 
 
 def keep_slices(connection: Connection) -> None:
-    """Create the views of receipts, the trigger that writes the row of a slice after each, and its functions, anew."""
+    """Create anew the views of receipts, and the trigger with its functions that writes a slice after each receipt."""
     driver = driver_of(connection)
     columns = {column.name: column.comment or "" for column in LOADS.columns}
     for view, (query, comment) in _RECEIPTS.items():
