@@ -18,7 +18,7 @@ BUDGETS = {
     "agents": 2_205,
     "ingest": 2_388,
     "client": 3_597,
-    "warehouse": 10_596,
+    "warehouse": 10_597,
     "contract": 1_223,
     "costs": 1_440,
     "ledgers": 288,
@@ -27,7 +27,7 @@ BUDGETS = {
     "sampling": 672,
     "books": 1_887,
     "marts": 2_895,
-    "tests": 51_506,
+    "tests": 51_513,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

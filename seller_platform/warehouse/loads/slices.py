@@ -19,7 +19,7 @@ from sqlalchemy import Connection, delete, insert, select, text
 
 from seller_platform.capabilities import contributed
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Slicing, Window
+from seller_platform.contract import Slicing
 from seller_platform.contract.loads import DATED_ANEW, NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, RequestError
@@ -296,8 +296,8 @@ class Load:
 def open_load(database: Database, slice_: Slice, *, by_value: str | None = None) -> Iterator[Load]:
     """Wait for the lock of a slice and hold it until the block ends.
 
-    Only one load of a slice runs at a time, on any machine. The lock ends with its connection, so a loader that is
-    killed leaves none behind.
+    Only one load of a slice runs at a time, on any machine, and only one of the snapshots of an account, for each is
+    judged by the one before it. The lock ends with its connection, so a loader that is killed leaves none behind.
 
     Args:
         by_value: On whose behalf rows are compared by value. Nothing that former loads kept is believed then, neither
@@ -305,8 +305,9 @@ def open_load(database: Database, slice_: Slice, *, by_value: str | None = None)
             changed by hand would be those of the list.
     """
     with database.connect() as connection, releasing(connection):
+        name = f"{slice_.dataset.name}|{slice_.account}"
         for window in slice_.window.months():
-            hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
+            hold(connection, f"{name}|{window.start:%Y-%m}" if slice_.dataset.is_dated else name)
         load_id, is_held = connection.execute(_OPEN_LOAD, slice_.bound).one()
         by_value = by_value or ("a refresh" if is_held else None)
         known = NO_PAGES if by_value else _recall_pages(connection, slice_)
